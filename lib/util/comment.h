@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The comment of a part: "<user's own> spiderflow=<job>/<attempt>[ go=<address>/<port>]".
+// It finds the part again (broker, helper) and carries the word to its batch step (plugin).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace spider::util {
+
+struct Comment {
+    std::string user; // the user's own text, kept as it is
+    std::string job;  // federated job id, "s1-17"
+    int attempt = 0;
+    std::string word; // "<address>/<port>" once the broker has given it
+    bool operator==(const Comment &) const = default;
+};
+
+std::string to_text(const Comment &comment);
+std::optional<Comment> parse_comment(std::string_view text); // nothing: not a part of a federated job
+
+} // namespace spider::util

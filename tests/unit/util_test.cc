@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "util/comment.h"
+#include "util/fd.h"
+#include "util/hostlist.h"
+#include "util/process.h"
+#include "util/text.h"
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <fstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace spider::util {
+namespace {
+
+using Hosts = std::vector<std::string>;
+
+TEST(Hostlist, BracketsAreExpandedInSlurmsOrder) {
+    EXPECT_EQ(*expand_hostlist("nodeA,nodeB[001,003],nodeC"), (Hosts{"nodeA", "nodeB001", "nodeB003", "nodeC"}));
+    EXPECT_EQ(*expand_hostlist("rack[0-1]_blade[0-1]"),
+              (Hosts{"rack0_blade0", "rack0_blade1", "rack1_blade0", "rack1_blade1"}));
+    EXPECT_EQ(*expand_hostlist("n[008-010,2]"), (Hosts{"n008", "n009", "n010", "n2"}));
+    EXPECT_EQ(*expand_hostlist(""), Hosts{});
+}
+
+TEST(Hostlist, NonsenseIsAnErrorAndNotAnExhaustedMemory) {
+    for (const auto *list : {"n[1", "n]1", "n[[1]]", "n[3-1]", "n[a-b]", "n[]", "n[-1]", "n[1-99999999999]",
+                             "n[0-9999]x[0-9999]"})
+        EXPECT_FALSE(expand_hostlist(list)) << list;
+}
+
+TEST(Time, SlurmsGrammarIsUnderstoodInAllItsForms) {
+    const std::vector<std::pair<std::string, std::int64_t>> good{
+        {"30", 30},      {"30:00", 30},     {"0:30", 1},        {"1:00:00", 60},
+        {"2-12", 3600},  {"2-12:30", 3630}, {"1-0:0:1", 1441},  {"0", 0},
+        {"UNLIMITED", unlimited_minutes},   {"infinite", unlimited_minutes}, {"90:00", 90}, {"10:00:30", 601}};
+    for (const auto &[text, minutes] : good) {
+        const auto got = parse_time_limit(text);
+        ASSERT_TRUE(got) << text;
+        EXPECT_EQ(*got, minutes) << text;
+    }
+    for (const auto *bad : {"", "x", "1:2:3:4", "-5", "1-", "-", "1-2:3:4:5", "5m", "1:", "2-12-3", " 5"})
+        EXPECT_FALSE(parse_time_limit(bad)) << bad;
+}
+
+TEST(Memory, SuffixesAreBinaryAndNoSuffixMeansMegabytes) {
+    EXPECT_EQ(*parse_megabytes("16000"), 16000);
+    EXPECT_EQ(*parse_megabytes("4G"), 4096);
+    EXPECT_EQ(*parse_megabytes("2t"), 2 * 1024 * 1024);
+    EXPECT_EQ(*parse_megabytes("1K"), 1);
+    EXPECT_EQ(*parse_megabytes("0"), 0);
+    for (const auto *bad : {"", "G", "-1", "4GB", "1.5G", "x"}) EXPECT_FALSE(parse_megabytes(bad)) << bad;
+}
+
+TEST(Line, EveryTextSurvivesTheTripBetweenPluginAndHelper) {
+    const std::string text("a%b\nc\r\0d%41 e%", 15);
+    EXPECT_EQ(escape_line(text).find('\n'), std::string::npos);
+    EXPECT_EQ(unescape_line(escape_line(text)), text);
+}
+
+TEST(Shell, AQuotedWordIsOneWordForARealShell) {
+    const std::string word = "it's $HOME `id` \\ \"x\" *";
+    const auto finished = run({.argv = {"/bin/sh", "-c", "printf %s " + shell_quote(word)}});
+    ASSERT_TRUE(finished);
+    EXPECT_EQ(finished->out, word);
+}
+
+TEST(Comment, IsReadBackWithTheUsersOwnTextAndTheWord) {
+    for (const auto &comment :
+         {Comment{"", "s1-17", 1, ""}, Comment{"my run|2 spiderflow", "s1-17", 2, ""},
+          Comment{"spiderflow=x/1", "lyra-3", 1, "10.77.1.1/29501"}, Comment{"", "a-1", 12, "fd00::1/20001"}}) {
+        const auto back = parse_comment(to_text(comment));
+        ASSERT_TRUE(back) << to_text(comment);
+        EXPECT_EQ(*back, comment) << to_text(comment);
+    }
+    EXPECT_EQ(to_text({"mine", "s1-17", 1, "10.0.0.1/29501"}), "mine spiderflow=s1-17/1 go=10.0.0.1/29501");
+}
+
+TEST(Comment, OfAnotherJobIsNotOurs) {
+    for (const auto *text : {"", "hello", "spiderflow=", "spiderflow=s1-1", "spiderflow=s1-1/x", "notspiderflow=a/1",
+                             "spiderflow=a b/1"})
+        EXPECT_FALSE(parse_comment(text)) << text;
+}
+
+TEST(Process, GivesOutputStatusAndSignal) {
+    const auto echo = run({.argv = {"/bin/cat"}, .input = "hello"});
+    ASSERT_TRUE(echo);
+    EXPECT_EQ(echo->out, "hello");
+    EXPECT_EQ(run({.argv = {"/bin/sh", "-c", "echo oops >&2; exit 7"}})->status, 7);
+    EXPECT_EQ(run({.argv = {"/bin/sh", "-c", "kill -9 $$"}})->status, 137);
+    EXPECT_EQ(run({.argv = {"/bin/sh", "-c", "echo oops >&2"}})->err, "oops\n");
+}
+
+TEST(Process, LargeInputToAChildThatReadsNothingIsNoTrouble) {
+    const auto done = run({.argv = {"/bin/true"}, .input = std::string(1 << 20, 'x')});
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->status, 0);
+}
+
+TEST(Process, AMissingProgramIsAnErrorThatNamesIt) {
+    const auto gone = run({.argv = {"/nonexistent/tool"}});
+    ASSERT_FALSE(gone);
+    EXPECT_EQ(gone.error().code, Errc::system);
+    EXPECT_NE(gone.error().what.find("/nonexistent/tool"), std::string::npos);
+}
+
+TEST(Process, AtTheDeadlineTheChildAndItsChildrenAreEnded) {
+    const auto late = run({.argv = {"/bin/sh", "-c", "sleep 30 & wait"}, .deadline = 0.2});
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, Errc::timeout);
+}
+
+class Secret : public testing::Test {
+  protected:
+    std::string path = testing::TempDir() + "secret" + std::to_string(::getpid());
+    void write(const std::string &text, mode_t mode) const {
+        std::ofstream(path) << text;
+        ::chmod(path.c_str(), mode);
+    }
+    ~Secret() override { ::unlink(path.c_str()); }
+};
+
+TEST_F(Secret, IsReadWithoutItsLineEnd) {
+    write("token\n", 0600);
+    EXPECT_EQ(*read_secret(path), "token");
+}
+
+TEST_F(Secret, ThatOthersCanReadIsRefusedWithTheCure) {
+    write("token\n", 0644);
+    const auto secret = read_secret(path);
+    ASSERT_FALSE(secret);
+    EXPECT_EQ(secret.error().what, path + ": readable by others than its owner; chmod 0600 it");
+}
+
+TEST_F(Secret, MissingOrEmptyIsAnErrorThatNamesTheFile) {
+    EXPECT_EQ(read_secret(path).error().what, path + ": No such file or directory");
+    write(" \n", 0600);
+    EXPECT_EQ(read_secret(path).error().what, path + ": empty");
+}
+
+} // namespace
+} // namespace spider::util
