@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "model/fields.h"
+
+#include "util/fd.h"
+#include "util/text.h"
+
+#include <cmath>
+
+namespace spider::model {
+
+namespace {
+
+std::string range(double min, double max) {
+    const auto least = util::number(min, 12);
+    if (max >= std::numeric_limits<int>::max()) return "of at least " + least;
+    return "between " + least + " and " + util::number(max, 12);
+}
+
+} // namespace
+
+Fields::Fields(const Json &object, std::string place, std::optional<Error> &trouble)
+    : object_(object), place_(std::move(place)), trouble_(trouble) {
+    if (!object.is_object() && !trouble_) trouble_ = Error{Errc::invalid, place_ + ": expected an object"};
+}
+
+std::string Fields::place_of(std::string_view key) const { return place_ + ": " + std::string(key); }
+
+void Fields::fail(std::string_view key, std::string_view what) {
+    if (!trouble_) trouble_ = Error{Errc::invalid, place_of(key) + ": " + std::string(what)};
+}
+
+bool Fields::has(std::string_view key) const { return !at(object_, key).is_null(); }
+
+int Fields::integer(std::string_view key, int min, int max) {
+    const auto &value = at(object_, key);
+    const double number = value.is_number() ? value.get<double>() : std::nan("");
+    if (number >= min && number <= max && number == std::floor(number)) return static_cast<int>(number);
+    if (value.is_null())
+        fail(key, "missing; expected a whole number " + range(min, max));
+    else
+        fail(key, "expected a whole number " + range(min, max));
+    return min;
+}
+
+int Fields::integer_or(std::string_view key, int fallback, int min, int max) {
+    return has(key) ? integer(key, min, max) : fallback;
+}
+
+double Fields::real(std::string_view key, double min) {
+    const auto &value = at(object_, key);
+    const double number = value.is_number() ? value.get<double>() : std::nan("");
+    if (number >= min && std::isfinite(number)) return number;
+    fail(key, std::string(value.is_null() ? "missing; " : "") + "expected a number of at least " +
+                  util::number(min));
+    return min;
+}
+
+double Fields::real_or(std::string_view key, double fallback, double min) {
+    return has(key) ? real(key, min) : fallback;
+}
+
+std::string Fields::text(std::string_view key) {
+    const auto &value = at(object_, key);
+    if (value.is_string()) return value.get_ref<const std::string &>();
+    fail(key, value.is_null() ? "missing; expected a text" : "expected a text");
+    return {};
+}
+
+std::string Fields::text_or(std::string_view key, std::string_view fallback) {
+    return has(key) ? text(key) : std::string(fallback);
+}
+
+bool Fields::flag_or(std::string_view key, bool fallback) {
+    const auto &value = at(object_, key);
+    if (value.is_boolean()) return value.get<bool>();
+    if (!value.is_null()) fail(key, "expected true or false");
+    return fallback;
+}
+
+std::vector<std::string> Fields::texts_or_none(std::string_view key) {
+    std::vector<std::string> texts;
+    if (!has(key)) return texts;
+    for (const auto &item : list(key)) {
+        if (item.is_string())
+            texts.push_back(item.get_ref<const std::string &>());
+        else
+            fail(key, "expected a list of texts");
+    }
+    return texts;
+}
+
+const Json &Fields::object(std::string_view key) {
+    static const Json none = Json::object();
+    const auto &value = at(object_, key);
+    if (value.is_object()) return value;
+    fail(key, value.is_null() ? "missing; expected an object" : "expected an object");
+    return none;
+}
+
+const Json &Fields::list(std::string_view key) {
+    static const Json none = Json::array();
+    const auto &value = at(object_, key);
+    if (value.is_array()) return value;
+    fail(key, value.is_null() ? "missing; expected a list" : "expected a list");
+    return none;
+}
+
+Result<Json> read_json_file(const std::string &path, std::size_t limit) {
+    auto text = util::read_file(path, limit);
+    if (!text) return std::move(text).error();
+    auto json = parse_json(*text);
+    if (!json) return Error{json.error().code, path + ":" + json.error().what};
+    return json;
+}
+
+} // namespace spider::model

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The JSON forms of jobs, models and sites.
+#include "model/fields.h"
+
+#include <algorithm>
+
+namespace spider::model {
+
+namespace {
+
+Json fixed(const std::optional<int> &value) { return value ? Json(*value) : Json(); }
+
+std::optional<int> read_fixed(Fields &fields, std::string_view key) {
+    if (!fields.has(key)) return std::nullopt;
+    return fields.integer(key, 1);
+}
+
+ModelSpec read_model(const Json &json, const std::string &place, std::optional<Error> &trouble) {
+    Fields fields(json, place, trouble);
+    ModelSpec model;
+    model.architecture = fields.text_or("architecture", "");
+    model.layers = fields.integer("layers", 1);
+    model.hidden = fields.integer("hidden", 1);
+    model.intermediate = fields.integer("intermediate", 1);
+    model.heads = fields.integer("heads", 1);
+    model.kv_heads = fields.integer("kv_heads", 1);
+    model.head_dim = fields.integer("head_dim", 1);
+    model.vocab = fields.integer("vocab", 1);
+    model.positions = fields.integer_or("positions", 0, 0);
+    model.gated_mlp = fields.flag_or("gated_mlp", false);
+    model.tied_embeddings = fields.flag_or("tied_embeddings", false);
+    return model;
+}
+
+Limits read_limits(const Json &json, std::optional<Error> &trouble) {
+    Fields fields(json, "job: limits", trouble);
+    return {.max_nodes = fields.integer_or("max_nodes", 0, 0),
+            .max_gpus_per_node = fields.integer_or("max_gpus_per_node", 0, 0),
+            .max_tasks = fields.integer_or("max_tasks", 0, 0),
+            .max_tasks_per_node = fields.integer_or("max_tasks_per_node", 0, 0)};
+}
+
+Json class_json(const NodeClass &nodes) {
+    return {{"gpu", nodes.gpu.name},
+            {"nodes", nodes.nodes},
+            {"free_nodes", nodes.free_nodes},
+            {"gpus_per_node", nodes.gpus_per_node},
+            {"free_gpus_per_node", nodes.free_gpus_per_node},
+            {"peak_flops", nodes.gpu.peak_flops},
+            {"efficiency", nodes.gpu.efficiency},
+            {"memory_bytes", nodes.gpu.memory},
+            {"fabric", nodes.gpu.fabric}};
+}
+
+} // namespace
+
+Json to_json(const ModelSpec &model) {
+    return {{"architecture", model.architecture},
+            {"layers", model.layers},
+            {"hidden", model.hidden},
+            {"intermediate", model.intermediate},
+            {"heads", model.heads},
+            {"kv_heads", model.kv_heads},
+            {"head_dim", model.head_dim},
+            {"vocab", model.vocab},
+            {"positions", model.positions},
+            {"gated_mlp", model.gated_mlp},
+            {"tied_embeddings", model.tied_embeddings}};
+}
+
+Result<ModelSpec> model_spec_from_json(const Json &json) {
+    std::optional<Error> trouble;
+    auto model = read_model(json, "model", trouble);
+    if (trouble) return std::move(*trouble);
+    return model;
+}
+
+Json to_json(const JobSpec &spec) {
+    return {{"model_name", spec.model_name},
+            {"model", to_json(spec.model)},
+            {"sequence", spec.sequence},
+            {"global_batch", spec.global_batch},
+            {"micro_batch", spec.micro_batch},
+            {"iterations", spec.iterations},
+            {"trainer", name(spec.trainer)},
+            {"precision", name(spec.precision)},
+            {"recompute", name(spec.recompute)},
+            {"objective", name(spec.objective)},
+            {"on_failure", name(spec.on_failure)},
+            {"sync", spec.sync},
+            {"sites", spec.sites},
+            {"tp", fixed(spec.tp)},
+            {"pp", fixed(spec.pp)},
+            {"dp", fixed(spec.dp)},
+            {"limits",
+             {{"max_nodes", spec.limits.max_nodes},
+              {"max_gpus_per_node", spec.limits.max_gpus_per_node},
+              {"max_tasks", spec.limits.max_tasks},
+              {"max_tasks_per_node", spec.limits.max_tasks_per_node}}},
+            {"home", spec.home}};
+}
+
+Result<JobSpec> job_spec_from_json(const Json &json) {
+    std::optional<Error> trouble;
+    Fields fields(json, "job", trouble);
+    JobSpec spec;
+    spec.model_name = fields.text_or("model_name", "");
+    spec.model = read_model(fields.object("model"), "job: model", trouble);
+    spec.sequence = fields.integer("sequence", 0);
+    spec.global_batch = fields.integer("global_batch", 0);
+    spec.micro_batch = fields.integer_or("micro_batch", 1, 1);
+    spec.iterations = fields.integer_or("iterations", 0, 0);
+    spec.trainer = fields.choice_or("trainer", spec.trainer, trainer_named);
+    spec.precision = fields.choice_or("precision", spec.precision, precision_named);
+    spec.recompute = fields.choice_or("recompute", spec.recompute, recompute_named);
+    spec.objective = fields.choice_or("objective", spec.objective, objective_named);
+    spec.on_failure = fields.choice_or("on_failure", spec.on_failure, on_failure_named);
+    spec.sync = fields.text_or("sync", spec.sync);
+    spec.sites = fields.texts_or_none("sites");
+    spec.tp = read_fixed(fields, "tp");
+    spec.pp = read_fixed(fields, "pp");
+    spec.dp = read_fixed(fields, "dp");
+    if (fields.has("limits")) spec.limits = read_limits(fields.object("limits"), trouble);
+    spec.home = fields.text_or("home", "");
+    if (trouble) return std::move(*trouble);
+    return spec;
+}
+
+Json to_json(const Site &site) {
+    int nodes = 0, free_nodes = 0, gpus = 0, free_gpus = 0;
+    Json classes = Json::array();
+    std::string gpu;
+    for (const auto &one : site.classes) {
+        nodes += one.nodes;
+        free_nodes += one.free_nodes;
+        gpus += one.nodes * one.gpus_per_node;
+        free_gpus += one.free_nodes * one.free_gpus_per_node;
+        if (gpu.find(one.gpu.name) == std::string::npos) gpu += (gpu.empty() ? "" : ",") + one.gpu.name;
+        classes.push_back(class_json(one));
+    }
+    return {{"name", site.name},
+            {"state", name(site.state)},
+            {"nodes", nodes},
+            {"free_nodes", free_nodes},
+            {"gpus", gpus},
+            {"free_gpus", free_gpus},
+            {"gpu", gpu},
+            {"seen_at", site.seen_at},
+            {"stale", site.stale},
+            {"trouble", site.trouble},
+            {"routable", site.routable},
+            {"classes", std::move(classes)}};
+}
+
+} // namespace spider::model

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The planner's answer. A Plan that check() accepts can be started as it is. Plain values.
+#pragma once
+
+#include "model/job_spec.h"
+#include "model/site.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace spider::model {
+
+enum class Outcome {
+    planned,    // start it
+    infeasible, // no plan exists; `reason` says what is missing
+};
+
+// One tensor-parallel group of GPUs inside one node: member `dp` of stage `stage`.
+struct Slot {
+    int stage = 0;
+    int dp = 0;
+    auto operator<=>(const Slot &) const = default;
+};
+
+struct Stage {
+    int first_layer = 0; // inclusive, from 0
+    int last_layer = 0;  // inclusive
+    int depth = 1;       // micro-batches in flight at this stage
+    Seconds forward = 0; // one micro-batch
+    Seconds backward = 0;
+    Bytes memory = 0; // per GPU
+    bool operator==(const Stage &) const = default;
+};
+
+// What one site carries: one Slurm job.
+struct Part {
+    std::string site;
+    std::string gpu;                      // type, as Slurm names it
+    std::vector<std::vector<Slot>> nodes; // slots of each node, in node order; TP ranks each
+    bool operator==(const Part &) const = default;
+};
+
+struct Term {
+    std::string name;
+    Seconds seconds = 0;
+    bool operator==(const Term &) const = default;
+};
+
+// kind: "stage" (from = stage), "link" (from, to = sites), "gradients", "none".
+struct Bottleneck {
+    std::string kind = "none";
+    std::string from, to;
+    bool operator==(const Bottleneck &) const = default;
+};
+
+struct Iteration {
+    Seconds seconds = 0;
+    double tokens_per_second = 0;
+    Seconds bound = 0; // no plan can be faster than this
+    std::vector<Term> terms;
+    Bottleneck bottleneck;
+    bool operator==(const Iteration &) const = default;
+};
+
+struct Search {
+    std::string planner;
+    Seconds seconds = 0;
+    std::int64_t evaluations = 0;
+    std::uint64_t seed = 0;
+    bool operator==(const Search &) const = default;
+};
+
+struct Plan {
+    Outcome outcome = Outcome::infeasible;
+    std::string reason; // infeasible: what is missing, with numbers; planned: why these sites, one sentence
+    int tp = 1, pp = 1, dp = 1;
+    int micro_batch = 1;
+    int micro_batches = 1; // per pipeline and iteration
+    Recompute recompute = Recompute::none;
+    Iteration iteration;
+    Seconds home_alone =
+        0; // seconds per iteration of the best plan at the home site alone; 0 = does not fit there
+    std::vector<Stage> stages;
+    std::vector<Part> parts; // the home site's first
+    Search search;
+    bool operator==(const Plan &) const = default;
+};
+
+inline int world_size(const Plan &plan) { return plan.tp * plan.pp * plan.dp; }
+
+// Megatron tp-cp-ep-dp-pp, torchtitan [pp,dp,cp,tp] and DeepSpeed [pipe,data,model] agree on this order.
+inline int rank_of(const Plan &plan, const Slot &slot, int tp_rank) {
+    return tp_rank + plan.tp * (slot.dp + plan.dp * slot.stage);
+}
+
+} // namespace spider::model
+
+namespace spider {
+using namespace model;
+} // namespace spider

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The JSON form of a plan: what `spiderflow plan --json` prints and what the journal keeps.
+#include "model/fields.h"
+
+namespace spider::model {
+
+namespace {
+
+Json iteration_json(const Iteration &iteration) {
+    Json terms = Json::array();
+    for (const auto &term : iteration.terms)
+        terms.push_back({{"name", term.name}, {"seconds", term.seconds}});
+    const double gap =
+        iteration.seconds > 0 ? (iteration.seconds - iteration.bound) / iteration.seconds : 0.0;
+    return {{"seconds", iteration.seconds},
+            {"tokens_per_second", iteration.tokens_per_second},
+            {"bound_seconds", iteration.bound},
+            {"gap", gap},
+            {"terms", std::move(terms)},
+            {"bottleneck",
+             {{"kind", iteration.bottleneck.kind},
+              {"from", iteration.bottleneck.from},
+              {"to", iteration.bottleneck.to}}}};
+}
+
+// Where each member of a stage runs, from the parts.
+Json stage_slots(const Plan &plan, int stage) {
+    Json slots = Json::array();
+    for (const auto &part : plan.parts)
+        for (const auto &node : part.nodes)
+            for (const auto &slot : node)
+                if (slot.stage == stage) slots.push_back({{"dp", slot.dp}, {"site", part.site}});
+    return slots;
+}
+
+Json stages_json(const Plan &plan) {
+    Json stages = Json::array();
+    for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+        const auto &stage = plan.stages[i];
+        stages.push_back({{"stage", i},
+                          {"first_layer", stage.first_layer},
+                          {"last_layer", stage.last_layer},
+                          {"depth", stage.depth},
+                          {"slots", stage_slots(plan, static_cast<int>(i))},
+                          {"forward_seconds", stage.forward},
+                          {"backward_seconds", stage.backward},
+                          {"memory_bytes", stage.memory}});
+    }
+    return stages;
+}
+
+Json part_json(const Plan &plan, const Part &part) {
+    Json slots = Json::array();
+    Json per_node = Json::array();
+    for (const auto &node : part.nodes) {
+        per_node.push_back(node.size());
+        for (const auto &slot : node)
+            slots.push_back(Json::array({slot.stage, slot.dp}));
+    }
+    return {{"site", part.site},          {"gpu", part.gpu},
+            {"nodes", part.nodes.size()}, {"gpus", slots.size() * static_cast<std::size_t>(plan.tp)},
+            {"slots", std::move(slots)},  {"slots_per_node", std::move(per_node)}};
+}
+
+Iteration read_iteration(const Json &json, std::optional<Error> &trouble) {
+    Fields fields(json, "plan: iteration", trouble);
+    Iteration iteration;
+    iteration.seconds = fields.real("seconds", 0);
+    iteration.tokens_per_second = fields.real("tokens_per_second", 0);
+    iteration.bound = fields.real("bound_seconds", 0);
+    for (const auto &item : fields.list("terms")) {
+        Fields term(item, "plan: iteration: terms", trouble);
+        iteration.terms.push_back({term.text("name"), term.real("seconds", 0)});
+    }
+    Fields bottleneck(fields.object("bottleneck"), "plan: iteration: bottleneck", trouble);
+    iteration.bottleneck = {bottleneck.text("kind"), bottleneck.text_or("from", ""),
+                            bottleneck.text_or("to", "")};
+    return iteration;
+}
+
+Stage read_stage(const Json &json, std::size_t index, std::optional<Error> &trouble) {
+    Fields fields(json, "plan: stages[" + std::to_string(index) + "]", trouble);
+    Stage stage;
+    if (fields.integer("stage", 0) != static_cast<int>(index))
+        fields.fail("stage", "stages are not in order");
+    stage.first_layer = fields.integer("first_layer", 0);
+    stage.last_layer = fields.integer("last_layer", 0);
+    stage.depth = fields.integer("depth", 1);
+    stage.forward = fields.real("forward_seconds", 0);
+    stage.backward = fields.real("backward_seconds", 0);
+    stage.memory = fields.real("memory_bytes", 0);
+    return stage;
+}
+
+std::optional<Slot> read_slot(const Json &json) {
+    if (!json.is_array() || json.size() != 2) return std::nullopt;
+    for (const auto &number : json)
+        if (!number.is_number_integer() || number.get<double>() < 0 || number.get<double>() > 1'000'000)
+            return std::nullopt;
+    return Slot{json[0].get<int>(), json[1].get<int>()};
+}
+
+Part read_part(const Json &json, std::size_t index, std::optional<Error> &trouble) {
+    Fields fields(json, "plan: sites[" + std::to_string(index) + "]", trouble);
+    Part part;
+    part.site = fields.text("site");
+    part.gpu = fields.text_or("gpu", "");
+    const auto &slots = fields.list("slots");
+    std::size_t next = 0;
+    for (const auto &count : fields.list("slots_per_node")) {
+        const auto left = static_cast<double>(slots.size() - next);
+        if (!count.is_number_integer() || count.get<double>() < 0 || count.get<double>() > left) {
+            fields.fail("slots_per_node", "expected counts that sum to the number of slots");
+            return part;
+        }
+        auto &node = part.nodes.emplace_back();
+        for (auto n = count.get<std::size_t>(); n > 0; --n, ++next) {
+            const auto slot = read_slot(slots[next]);
+            if (!slot) fields.fail("slots", "expected pairs [stage, dp]");
+            node.push_back(slot.value_or(Slot{}));
+        }
+    }
+    if (next != slots.size())
+        fields.fail("slots_per_node", "expected counts that sum to the number of slots");
+    return part;
+}
+
+Search read_search(const Json &json, std::optional<Error> &trouble) {
+    Fields fields(json, "plan: search", trouble);
+    Search search;
+    search.planner = fields.text("planner");
+    search.seconds = fields.real_or("seconds", 0, 0);
+    const auto &evaluations = at(json, "evaluations");
+    if (evaluations.is_number_integer()) search.evaluations = evaluations.get<std::int64_t>();
+    const auto &seed = at(json, "seed");
+    if (seed.is_number_integer()) search.seed = seed.get<std::uint64_t>();
+    return search;
+}
+
+} // namespace
+
+Json to_json(const Plan &plan) {
+    Json parts = Json::array();
+    for (const auto &part : plan.parts)
+        parts.push_back(part_json(plan, part));
+    return {{"outcome", name(plan.outcome)},
+            {"reason", plan.reason},
+            {"parallel",
+             {{"tp", plan.tp},
+              {"pp", plan.pp},
+              {"dp", plan.dp},
+              {"microbatch", plan.micro_batch},
+              {"microbatches", plan.micro_batches},
+              {"recompute", name(plan.recompute)}}},
+            {"iteration", iteration_json(plan.iteration)},
+            {"home_alone_seconds", plan.home_alone},
+            {"stages", stages_json(plan)},
+            {"sites", std::move(parts)},
+            {"search",
+             {{"planner", plan.search.planner},
+              {"seconds", plan.search.seconds},
+              {"evaluations", plan.search.evaluations},
+              {"seed", plan.search.seed}}}};
+}
+
+Result<Plan> plan_from_json(const Json &json) {
+    std::optional<Error> trouble;
+    Fields fields(json, "plan", trouble);
+    Plan plan;
+    if (!fields.has("outcome")) fields.fail("outcome", "missing; expected planned or infeasible");
+    plan.outcome = fields.choice_or("outcome", Outcome::infeasible, outcome_named);
+    plan.reason = fields.text_or("reason", "");
+    Fields parallel(fields.object("parallel"), "plan: parallel", trouble);
+    plan.tp = parallel.integer("tp", 1);
+    plan.pp = parallel.integer("pp", 1);
+    plan.dp = parallel.integer("dp", 1);
+    plan.micro_batch = parallel.integer("microbatch", 1);
+    plan.micro_batches = parallel.integer("microbatches", 1);
+    plan.recompute = parallel.choice_or("recompute", Recompute::none, recompute_named);
+    plan.iteration = read_iteration(fields.object("iteration"), trouble);
+    plan.home_alone = fields.real_or("home_alone_seconds", 0, 0);
+    for (const auto &stage : fields.list("stages"))
+        plan.stages.push_back(read_stage(stage, plan.stages.size(), trouble));
+    for (const auto &part : fields.list("sites"))
+        plan.parts.push_back(read_part(part, plan.parts.size(), trouble));
+    plan.search = read_search(fields.object("search"), trouble);
+    if (trouble) return std::move(*trouble);
+    return plan;
+}
+
+} // namespace spider::model
