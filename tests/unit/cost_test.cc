@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Costs against published numbers: parameter counts of released models, Megatron-LM's FLOP formula, the
+// activation table of Korthikanti et al.
+#include "plan/bounds.h"
+#include "plan/cost.h"
+#include "plan/memory.h"
+
+#include "plan_fixture.h"
+
+#include <gtest/gtest.h>
+
+namespace spider::plan {
+namespace {
+
+double parameters(const ModelSpec &model) {
+    const double all =
+        model.layers * layer_parameters(model) + embedding_parameters(model) + head_parameters(model);
+    return model.tied_embeddings ? all - static_cast<double>(model.vocab) * model.hidden : all;
+}
+
+// The shape of Megatron-LM's GPT models.
+JobSpec gpt(int layers, int hidden, int heads, int sequence, int micro_batch) {
+    ModelSpec model{"GPT2LMHeadModel", layers, hidden,   4 * hidden, heads, heads,
+                    hidden / heads,    51200,  sequence, false,      true};
+    JobSpec spec{.model = model};
+    spec.sequence = sequence, spec.micro_batch = micro_batch;
+    return spec;
+}
+
+TEST(Cost, ParametersAreThoseOfTheReleasedModels) {
+    EXPECT_EQ(parameters(llama_13b()), 13'015'864'320);
+    EXPECT_EQ(parameters(llama_70b()), 70'553'706'496);
+    EXPECT_EQ(parameters(gpt2()), 124'439'808);
+}
+
+TEST(Cost, FlopsFollowMegatronsFormulaButForTheCausalHalf) {
+    // SC'21, section 5.1: F = 96 B s l h^2 (1 + s/(6h) + V/(16 l h)), recomputation counted, attention in
+    // full.
+    const auto spec = gpt(24, 2304, 24, 2048, 3);
+    const double b = 3, s = 2048, l = 24, h = 2304, v = 51200;
+    const double published = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+    const double ours = 4 * l * (layer_flops(spec) + attention_flops(spec)) + 3 * head_flops(spec);
+    EXPECT_NEAR(ours / published, 1, 1e-12);
+}
+
+TEST(Cost, BackwardIsTwiceTheForwardAndRecomputationOneMore) {
+    auto spec = job(llama_13b());
+    const auto gpu = *model::gpu_type_named("h100");
+    const auto plain = layer_times(spec, gpu, 1);
+    EXPECT_DOUBLE_EQ(plain.backward, 2 * plain.forward);
+    EXPECT_DOUBLE_EQ(plain.forward, layer_flops(spec) / (989.4e12 * 0.41));
+    spec.recompute = Recompute::full;
+    EXPECT_DOUBLE_EQ(layer_times(spec, gpu, 1).backward, 3 * plain.forward);
+    spec.recompute = Recompute::selective;
+    EXPECT_GT(layer_times(spec, gpu, 1).backward, plain.backward);
+    EXPECT_LT(layer_times(spec, gpu, 1).backward, 1.2 * plain.backward);
+    spec.recompute = Recompute::none, spec.precision = Precision::fp32;
+    EXPECT_DOUBLE_EQ(layer_times(spec, gpu, 1).forward, 2 * plain.forward);
+}
+
+TEST(Cost, TensorParallelismIsLessThanProportional) {
+    const auto spec = job(llama_13b());
+    const auto gpu = *model::gpu_type_named("a100");
+    for (const int tp : {2, 4, 8}) {
+        const double faster = layer_times(spec, gpu, 1).both() / layer_times(spec, gpu, tp).both();
+        EXPECT_GT(faster, 0.5 * tp);
+        EXPECT_LT(faster, tp);
+    }
+}
+
+TEST(Memory, ActivationsAreThoseOfThePaperWithAFusedKernel) {
+    // Korthikanti et al. 2022: s b h (10 + 24/t + 5 a s/(h t)); a fused kernel keeps no 5 a s / (h t).
+    const auto spec = gpt(1, 6144, 64, 2048, 2);
+    for (const int t : {1, 2, 8}) {
+        const Memory memory(spec, t, 1);
+        const auto flight = memory.stage({.layers = 1, .depth = 2}) - memory.stage({.layers = 1, .depth = 1});
+        EXPECT_NEAR(flight / (2048.0 * 2 * 6144 * (10 + 24.0 / t)), 1, 1e-12);
+    }
+    auto full = spec;
+    full.recompute = Recompute::full; // 2 s b h: the layer's input
+    const Memory memory(full, 8, 1);
+    EXPECT_NEAR((memory.stage({.layers = 1, .depth = 2}) - memory.stage({.layers = 1, .depth = 1})) /
+                    (2.0 * 2048 * 2 * 6144),
+                1, 1e-12);
+}
+
+TEST(Memory, StateIsEighteenBytesPerParameterAndShrinksWithTheOptimizerShared) {
+    // Megatron-LM, docs of the distributed optimizer: bf16 with fp32 gradients, 18 bytes, or 6 + 12/d.
+    const auto spec = gpt(2, 1024, 16, 1024, 1);
+    for (const int d : {1, 4}) {
+        const Memory memory(spec, 1, d);
+        const auto second = memory.stage({.layers = 2}) - memory.stage({.layers = 1});
+        const auto flight = memory.stage({.layers = 1, .depth = 2}) - memory.stage({.layers = 1, .depth = 1});
+        EXPECT_NEAR((second - flight) / layer_parameters(spec.model), 6 + 12.0 / d, 1e-9);
+    }
+}
+
+TEST(Memory, EndsOfThePipelineAreHeavierAndTiedEmbeddingsAreHeldTwice) {
+    const auto spec = job(gpt2());
+    const Memory memory(spec, 1, 1);
+    const auto middle = memory.stage({.layers = 1});
+    EXPECT_GT(memory.stage({.layers = 1, .first = true}), middle + 18.0 * 50257 * 768);
+    EXPECT_GT(memory.stage({.layers = 1, .last = true}), middle + 18.0 * 50257 * 768);
+    const auto both = memory.stage({.layers = 1, .first = true, .last = true});
+    EXPECT_LT(both, memory.stage({.layers = 1, .first = true}) + memory.stage({.layers = 1, .last = true}) -
+                        middle - 17.0 * 50257 * 768);
+}
+
+TEST(Memory, CapsAreTheLargestValuesThatFit) {
+    for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        auto spec = job(llama_13b());
+        spec.recompute = recompute;
+        const Memory memory(spec, 2, 4);
+        for (const double gigabytes : {10.0, 24.0, 80.0}) {
+            const StageShape one{.layers = 1, .depth = 3, .last = true};
+            auto shape = one;
+            shape.layers = memory.layers_within(gigabytes * 1e9, one);
+            EXPECT_TRUE(shape.layers == 0 || memory.stage(shape) <= gigabytes * 1e9);
+            ++shape.layers;
+            EXPECT_GT(memory.stage(shape), gigabytes * 1e9);
+            shape = one;
+            shape.depth = memory.depth_within(gigabytes * 1e9, one);
+            EXPECT_TRUE(shape.depth == 0 || memory.stage(shape) <= gigabytes * 1e9);
+            ++shape.depth;
+            EXPECT_GT(memory.stage(shape), gigabytes * 1e9);
+        }
+    }
+}
+
+TEST(Bound, IsAllWorkOnAllGpus) {
+    const auto federation = clique({site("s1", 1, 4), site("s2", 1, 4)});
+    const auto spec = job(llama_13b());
+    std::vector<Pool> pools;
+    for (const auto &one : federation.sites())
+        pools.push_back(pool_of(one, {}));
+    const double flops = 64 * 3 * (40 * layer_flops(spec) + head_flops(spec));
+    EXPECT_NEAR(iteration_bound(pools, spec) / (flops / (8 * 989.4e12 * 0.41)), 1, 1e-12);
+    auto fixed = spec;
+    fixed.tp = 1, fixed.pp = 2, fixed.dp = 1;
+    EXPECT_NEAR(iteration_bound(pools, fixed) / (flops / (2 * 989.4e12 * 0.41)), 1, 1e-12);
+}
+
+} // namespace
+} // namespace spider::plan
