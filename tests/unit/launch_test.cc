@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "launch/environment.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace spider::launch {
+namespace {
+
+// Two stages of two at s1 (two nodes), one stage of two at s2 (one node), TP 2.
+Plan example() {
+    Plan plan;
+    plan.outcome = Outcome::planned;
+    plan.tp = 2, plan.pp = 3, plan.dp = 2;
+    plan.stages = {{.first_layer = 0, .last_layer = 3},
+                   {.first_layer = 4, .last_layer = 4},
+                   {.first_layer = 5, .last_layer = 7}};
+    plan.parts = {{"s1", "h100", {{{0, 0}, {0, 1}}, {{1, 0}, {1, 1}}}}, {"s2", "a100", {{{2, 0}, {2, 1}}}}};
+    return plan;
+}
+
+TEST(Carriers, SayAllThatTheTasksOfAPartMustKnow) {
+    const auto plan = example();
+    const Environment expected{
+        {"SLURM_SPIDERFLOW_JOB", "s1-17"},
+        {"SLURM_SPIDERFLOW_ATTEMPT", "1"},
+        {"SLURM_SPIDERFLOW_SITE", "s1"},
+        {"SLURM_SPIDERFLOW_WORLD", "12"},
+        {"SLURM_SPIDERFLOW_TP", "2"},
+        {"SLURM_SPIDERFLOW_PP", "3"},
+        {"SLURM_SPIDERFLOW_DP", "2"},
+        {"SLURM_SPIDERFLOW_SLOTS", "0.0,0.1/1.0,1.1"},
+        {"SLURM_SPIDERFLOW_LAYERS", "0-3,4-4,5-7"},
+        {"SLURM_SPIDERFLOW_NODE_BASE", "0"},
+        {"SLURM_SPIDERFLOW_NNODES", "3"},
+    };
+    EXPECT_EQ(carriers(plan, plan.parts[0], "s1-17", 1), expected);
+}
+
+TEST(Carriers, TheNodesOfEarlierPartsAreTheBaseOfLaterOnes) {
+    const auto plan = example();
+    const auto list = carriers(plan, plan.parts[1], "s1-17", 3);
+    const std::map<std::string, std::string> values(list.begin(), list.end());
+    EXPECT_EQ(values.at("SLURM_SPIDERFLOW_NODE_BASE"), "2");
+    EXPECT_EQ(values.at("SLURM_SPIDERFLOW_NNODES"), "3");
+    EXPECT_EQ(values.at("SLURM_SPIDERFLOW_SLOTS"), "2.0,2.1");
+    EXPECT_EQ(values.at("SLURM_SPIDERFLOW_SITE"), "s2");
+    EXPECT_EQ(values.at("SLURM_SPIDERFLOW_ATTEMPT"), "3");
+}
+
+TEST(Size, CountsTasksPerGpuOnTheFullestNode) {
+    auto plan = example();
+    auto size = size_of(plan, plan.parts[0]);
+    EXPECT_EQ(size.nodes, 2);
+    EXPECT_EQ(size.tasks, 8);
+    EXPECT_EQ(size.tasks_per_node, 4);
+    EXPECT_EQ(size.gpus_per_node, 4);
+    plan.parts[0].nodes = {{{0, 0}}, {{0, 1}, {1, 0}, {1, 1}}};
+    size = size_of(plan, plan.parts[0]);
+    EXPECT_EQ(size.tasks, 8);
+    EXPECT_EQ(size.tasks_per_node, 6);
+    EXPECT_EQ(size.gpus_per_node, 6);
+}
+
+} // namespace
+} // namespace spider::launch
