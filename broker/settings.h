@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// spiderflow.conf as values. Unknown keys and wrong types are errors with file:line:column; secrets are
+// files.
+#pragma once
+
+#include "model/site.h"
+#include "util/result.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace spider::broker {
+
+struct SiteConfig {
+    std::string name;
+    std::string url;        // "http://host:port", "https://…" or "unix:/path"
+    std::string token_file; // a JWT of Slurm's own user (auth proxy), mode 0600; read again when it changes
+    std::string token_user = "slurm"; // whose token it is; polls run as this user
+    std::string partition;            // where parts go when the user names none; empty = the site's default
+    std::string account;
+    std::map<std::string, std::string> partitions; // home's name -> this site's name
+    std::map<std::string, std::string> accounts;
+    std::map<std::string, std::string> users; // name on the broker's host -> name at this site
+    std::string workdir;                      // %u = user; empty = the directory of the submission
+    std::string home = "/home/%u";            // HOME of the parts' tasks
+    std::string path = "/usr/local/bin:/usr/bin:/bin";
+    std::string gpu; // type, where the site's gres names none
+    bool routable = true;
+    SiteState state = SiteState::active;
+    bool operator==(const SiteConfig &) const = default;
+};
+
+struct LinkConfig {
+    std::string from, to;
+    double bandwidth_gbps = 0;
+    double rtt_ms = 0;
+    bool both = true; // the same in the other direction
+    bool operator==(const LinkConfig &) const = default;
+};
+
+struct Config {
+    std::string home; // the site on whose login host this broker runs
+    std::string socket = SF_RUNDIR "/spiderflowd.sock";
+    std::string journal = SF_STATEDIR "/journal.db";
+    std::vector<std::string> operators{"root"};
+    Seconds patience = 300; // from the release until every part must run
+    Seconds plan_ttl = 20;  // for sbatch to submit what was planned
+    Seconds poll_nodes = 30;
+    Seconds poll_jobs = 1; // live parts
+    int port_low = 20000;  // MASTER_PORT; outside the ephemeral range 32768-60999
+    int port_high = 29999;
+    std::vector<SiteConfig> sites;
+    std::vector<LinkConfig> links;
+
+    [[nodiscard]] const SiteConfig *site(const std::string &name) const;
+};
+
+// Reads, checks and completes the file; also that every token file is a readable secret.
+Result<Config> read_config(const std::string &path);
+
+// The name that `map` gives to `name`, else `name` itself.
+std::string mapped(const std::map<std::string, std::string> &map, const std::string &name);
+
+} // namespace spider::broker

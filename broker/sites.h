@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The sites as the broker sees them: polls every slurmrestd, keeps the last view, makes federation snapshots.
+// Owned and used by the broker's thread.
+#pragma once
+
+#include "broker/settings.h"
+#include "federation/federation.h"
+#include "slurm/api.h"
+#include "util/clock.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace spider::broker {
+
+using Answer = std::function<void(Result<slurm::Reply>)>;
+
+// One site's slurmrestd: where it is, who we are there, what it said last.
+struct SiteLine {
+    SiteConfig config;
+    std::unique_ptr<slurm::Api> api;
+    std::vector<slurm::NodeView> nodes;
+    Seconds seen_at = 0; // since the epoch; 0 = never
+    Seconds due = 0;     // next poll, monotonic
+    bool polling = false;
+    std::string trouble; // of the last poll; empty = it went well
+};
+
+class Sites {
+  public:
+    Sites(slurm::Http &http, const util::Clock &clock) : http_(http), clock_(clock) {}
+
+    // Takes over new settings; keeps what is known of sites that stay.
+    void configure(const Config &config);
+    void tick(); // starts the polls that are due
+    // Polls what was seen longer than `fresh` seconds ago, then calls `done`: at the latest after `longest`
+    // seconds.
+    void refresh(Seconds fresh, Seconds longest, std::function<void()> done);
+
+    // `partition`: the user's own choice, by the home site's name; `only_free`: count what is free now, else
+    // everything in service.
+    [[nodiscard]] Result<Federation> federation(const std::string &partition, bool only_free) const;
+    [[nodiscard]] std::shared_ptr<const Federation> snapshot() const { return snapshot_; }
+
+    [[nodiscard]] SiteLine *line(const std::string &name);
+    [[nodiscard]] const std::map<std::string, SiteLine> &lines() const { return lines_; }
+    // The type as the site's gres spells it, "" where it names none.
+    [[nodiscard]] std::string gres_type(const std::string &site, const std::string &gpu) const;
+
+    // Asks one site, as `user` there. The token is read here and nowhere else.
+    void call(const std::string &site, const std::string &user, const slurm::Call &call, Seconds timeout,
+              Answer done);
+
+  private:
+    void poll(SiteLine &line, Seconds timeout, std::function<void()> done);
+    void take(SiteLine &line, Result<slurm::Reply> reply);
+    void note(SiteLine &line, const std::string &trouble);
+
+    slurm::Http &http_;
+    const util::Clock &clock_;
+    std::vector<LinkConfig> links_;
+    Seconds poll_nodes_ = 30;
+    std::map<std::string, SiteLine> lines_;
+    std::shared_ptr<const Federation> snapshot_;
+};
+
+} // namespace spider::broker
