@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The sub-commands as a user or the plugin calls them, with a fake broker and fake Slurm commands.
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "unit/fake_slurm.h"
+#include "unit/http_server.h"
+#include "util/text.h"
+#include "wire/messages.h"
+
+#include <fcntl.h>
+
+namespace spider::cli {
+namespace {
+
+using test::answer;
+using test::Server;
+using Words = std::vector<std::string>;
+
+struct Ended {
+    int status = 0;
+    std::string out;
+    std::string err;
+};
+
+struct CommandTest : testing::Test {
+    test::FakeSlurm slurm;
+    std::string model =
+        slurm.file("config.json", R"({"architectures":["GPT2LMHeadModel"],"n_layer":8,"n_embd":64,)"
+                                  R"("n_head":4,"n_positions":128,"vocab_size":256})");
+    std::string spec = "model=" + model + ",gbs=16";
+    wire::PlanReply reply;
+
+    CommandTest() {
+        ::unsetenv("SLURM_SPIDERFLOW");
+        reply.id = "s1-17";
+        reply.line = "2 stages over s1, s2";
+        reply.plan.outcome = Outcome::planned;
+        reply.plan.pp = 2;
+        reply.plan.micro_batches = 16;
+        reply.plan.stages = {{0, 3, 2, 0.1, 0.2, 1e9}, {4, 7, 1, 0.1, 0.2, 1e9}};
+        reply.plan.parts = {{"s1", "h100", {{{0, 0}}}}, {"s2", "h100", {{{1, 0}}}}};
+        reply.options = {{"nodes", "1"}, {"comment", "spiderflow=s1-17/1"}, {"hold", ""}};
+        reply.environment = {{"SLURM_SPIDERFLOW_SITE", "s1"}};
+        slurm.tool("squeue", "[ -e $here/submitted ] && echo '7|spiderflow=s1-17/1'");
+        slurm.tool("scontrol", "printf '#!/bin/sh\\necho hello\\n'");
+        slurm.tool("scancel", "");
+        slurm.tool("sbatch", ": >$here/submitted; cat >$here/stdin; "
+                             "echo \"$SLURM_SPIDERFLOW_SUBMIT $SLURM_SPIDERFLOW_SITE\" >$here/env; "
+                             "echo Submitted batch job 7");
+    }
+    ~CommandTest() override { ::unsetenv("SLURM_SPIDERFLOW_SUBMIT"); }
+
+    // Standard input is the file `input`.
+    Ended run(Words words, const std::string &input = "") {
+        const int old = ::dup(STDIN_FILENO);
+        const int given = ::open(slurm.file("input", input).c_str(), O_RDONLY | O_CLOEXEC);
+        ::dup2(given, STDIN_FILENO);
+        CLI::App app("spiderflow");
+        Context context;
+        context.socket = slurm.socket;
+        for (const auto add : {add_plan, add_submit, add_status, add_cancel, add_sites, add_hook})
+            add(app, context);
+        testing::internal::CaptureStdout();
+        testing::internal::CaptureStderr();
+        std::reverse(words.begin(), words.end());
+        app.parse(words);
+        Ended outcome;
+        outcome.status = context.run();
+        outcome.out = testing::internal::GetCapturedStdout();
+        outcome.err = testing::internal::GetCapturedStderr();
+        ::dup2(old, STDIN_FILENO);
+        ::close(old);
+        ::close(given);
+        return outcome;
+    }
+    std::string broker_says(const std::string &request) const {
+        if (request.starts_with("POST /v1/plans ")) return answer(model::print_json(to_json(reply)));
+        if (request.find("/place ") != std::string::npos)
+            return answer(R"({"parts":[{"site":"s1","job":7},{"site":"s2","job":3}]})");
+        return answer("{}");
+    }
+    Server::Handler broker() {
+        return [this](const std::string &request) { return broker_says(request); };
+    }
+    std::string read(const std::string &name) const {
+        std::ifstream file(slurm.folder / name);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+    static bool saw(const Server &server, const std::string &beginning) {
+        for (const auto &request : server.requests())
+            if (request.starts_with(beginning)) return true;
+        return false;
+    }
+};
+
+TEST_F(CommandTest, SubmitIsSbatchWithOurOptionsLast) {
+    const Server server(broker(), slurm.socket);
+    const auto script =
+        slurm.file("train.sh", "#!/bin/sh\n#SBATCH --spiderflow=" + spec + "\n#SBATCH -J deep\necho\n");
+    const auto ended = run({"submit", "-N4", "-t", "5", script, "status", "-x"});
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_EQ(ended.out, "Submitted batch job 7\n");
+    EXPECT_EQ(slurm.calls("sbatch"),
+              Words{"sbatch -N4 -t 5 --nodes=1 --comment=spiderflow=s1-17/1 --hold --no-requeue " + script +
+                    " status -x"});
+    EXPECT_EQ(read("env"), "s1-17 s1\n");
+    const auto asked = server.requests().at(0);
+    const auto request = wire::parse<wire::PlanRequest>(asked.substr(asked.find("\r\n\r\n") + 4));
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->options, (wire::Names{{"nodes", "4"}, {"time", "5"}, {"job-name", "deep"}}));
+    EXPECT_TRUE(saw(server, "POST /v1/jobs/s1-17/place "));
+}
+
+TEST_F(CommandTest, SubmitTakesTheScriptFromStandardInputAndGivesItOn) {
+    const Server server(broker(), slurm.socket);
+    const std::string script = "#!/bin/sh\n#SBATCH --spiderflow=" + spec + "\necho\n";
+    EXPECT_EQ(run({"submit", "--parsable"}, script).status, 0);
+    EXPECT_EQ(read("stdin"), script);
+}
+
+TEST_F(CommandTest, SubmitDropsThePlanAndKeepsTheStatusWhenSbatchFails) {
+    slurm.tool("sbatch", "exit 3");
+    const Server server(broker(), slurm.socket);
+    EXPECT_EQ(run({"submit", "--spiderflow=" + spec, "--wrap=x"}).status, 3);
+    EXPECT_TRUE(saw(server, "POST /v1/jobs/s1-17/drop "));
+    EXPECT_FALSE(saw(server, "POST /v1/jobs/s1-17/place "));
+}
+
+TEST_F(CommandTest, SubmitWithWaitPlacesWhileSbatchWaitsAndKeepsTheJobsStatus) {
+    slurm.tool("sbatch",
+               ": >$here/submitted; i=0; "
+               "while [ $i -lt 300 ] && ! grep -q scontrol $here/calls; do i=$((i+1)); sleep 0.1; done; "
+               "grep -q scontrol $here/calls && exit 9; exit 1");
+    const Server server(broker(), slurm.socket);
+    EXPECT_EQ(run({"submit", "--spiderflow=" + spec, "--wait", "--wrap=x"}).status, 9);
+    EXPECT_TRUE(saw(server, "POST /v1/jobs/s1-17/place "));
+}
+
+TEST_F(CommandTest, SubmitWithTestOnlyShowsThePlanAndPlacesNothing) {
+    reply.id.clear();
+    const Server server(broker(), slurm.socket);
+    const auto ended = run({"submit", "--spiderflow=" + spec, "--test-only", "--wrap=x"});
+    EXPECT_EQ(ended.status, 0);
+    EXPECT_NE(ended.err.find("s2"), std::string::npos);
+    EXPECT_EQ(read("env"), "test-only s1\n");
+    EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST_F(CommandTest, SubmitMisusedNeverAsksAnyone) {
+    const Server server(broker(), slurm.socket);
+    EXPECT_EQ(run({"submit", "--wrap=x"}).status, misused);
+    EXPECT_EQ(run({"submit", "--spiderflow", "off", "--wrap=x"}).status, misused);
+    EXPECT_EQ(run({"submit", "--spiderflow", spec, "--mail-user=me", "x.sh"}).status, misused);
+    EXPECT_EQ(run({"submit", "--spiderflow", spec, "--wrap=x", "x.sh"}).status, misused);
+    EXPECT_EQ(run({"submit", "--spiderflow", spec, "--array=1-2", "--wrap=x"}).status, failed);
+    EXPECT_EQ(server.connections(), 0);
+    EXPECT_TRUE(slurm.calls("sbatch").empty());
+}
+
+TEST_F(CommandTest, TheHookGivesThePluginItsLines) {
+    const Server server(broker(), slurm.socket);
+    const auto planned = run({"hook", "plan"}, "spec " + spec + "\noption nodes 2\n");
+    EXPECT_EQ(planned.status, 0);
+    EXPECT_EQ(planned.out,
+              "id s1-17\nsay 2 stages over s1, s2\noption nodes 1\noption comment spiderflow=s1-17/1\n"
+              "option hold \nenv SLURM_SPIDERFLOW_SITE s1\n");
+    EXPECT_EQ(planned.err, "");
+    slurm.file("submitted", "");
+    const auto placed = run({"hook", "place", "s1-17"}, "arg a\nexport NONE\n");
+    EXPECT_EQ(placed.status, 0);
+    EXPECT_EQ(placed.out, "say job s1-17: s1 job 7, s2 job 3; follow it with: spiderflow status s1-17\n");
+    EXPECT_EQ(run({"hook", "drop", "s1-17"}).status, 0);
+    EXPECT_TRUE(saw(server, "POST /v1/jobs/s1-17/drop "));
+}
+
+TEST_F(CommandTest, TheHookFailsByOneFailLine) {
+    const auto dead = run({"hook", "plan"}, "spec " + spec + "\n");
+    EXPECT_EQ(dead.status, 1);
+    EXPECT_TRUE(dead.out.starts_with("fail broker: cannot reach "));
+    EXPECT_EQ(std::count(dead.out.begin(), dead.out.end(), '\n'), 1);
+    EXPECT_EQ(
+        run({"hook", "plan"}, "spec " + spec + "\noption hold \n").out.find("fail --hold is not possible"),
+        0u);
+    EXPECT_EQ(run({"hook", "plan"}, "spec gbs=8\n").out.find("fail "), 0u);
+}
+
+TEST_F(CommandTest, TheHookDoesNothingWhenItIsSwitchedOff) {
+    EXPECT_EQ(run({"hook", "plan"}, "spec off\n").out, "");
+    ::setenv("SLURM_SPIDERFLOW", "off", 1);
+    EXPECT_EQ(run({"hook", "plan"}, "spec \n").status, 0);
+    ::unsetenv("SLURM_SPIDERFLOW");
+}
+
+TEST_F(CommandTest, ATestOnlyHookSaysTheWholePlan) {
+    const Server server(broker(), slurm.socket);
+    const auto said = run({"hook", "plan"}, "spec " + spec + "\ntest-only\n").out;
+    EXPECT_GT(util::split(said, '\n').size(), 8u) << said;
+    EXPECT_NE(said.find("\nsay site "), std::string::npos) << said;
+}
+
+TEST_F(CommandTest, PlanWithTheBrokerLeavesNothingBehind) {
+    const Server server(broker(), slurm.socket);
+    const auto shown = run({"plan", spec, "--json"});
+    EXPECT_EQ(shown.status, 0);
+    const auto json = model::parse_json(shown.out);
+    ASSERT_TRUE(json);
+    EXPECT_EQ(model::text_at(*json, "outcome"), "planned");
+    EXPECT_NE(server.requests().at(0).find(R"("test_only":true)"), std::string::npos);
+    EXPECT_TRUE(saw(server, "POST /v1/jobs/s1-17/drop "));
+}
+
+TEST_F(CommandTest, PlanOfflineAsksNobody) {
+    const auto sites =
+        slurm.file("f.json", R"({"sites":[{"name":"a","gpu":"h100","nodes":1,"gpus_per_node":2},)"
+                             R"({"name":"b","gpu":"h100","nodes":1,"gpus_per_node":2}],)"
+                             R"("bw_gbps":[[null,10],[10,null]],"rtt_ms":[[null,5],[5,null]]})");
+    const auto shown = run({"plan", "--model", model, "--gbs", "16", "--federation", sites, "--json"});
+    EXPECT_EQ(shown.status, 0) << shown.err;
+    EXPECT_EQ(model::text_at(*model::parse_json(shown.out), "outcome"), "planned");
+    const auto none =
+        run({"plan", "--model", model, "--gbs", "16", "--federation", sites, "--pp", "8", "--tp", "4"});
+    EXPECT_EQ(none.status, failed);
+    EXPECT_EQ(none.out, "");
+    EXPECT_EQ(run({"plan", spec, "--seed", "3"}).status, misused);
+    EXPECT_EQ(run({"plan", spec, "--federation", sites, "--planner", "x"}).status, misused);
+}
+
+TEST_F(CommandTest, StatusListsAndShows) {
+    wire::JobView job{"s1-17",
+                      "alice",
+                      "train\x1b",
+                      "running",
+                      "",
+                      1,
+                      1700000000,
+                      "line",
+                      {},
+                      {{"s1", 12, "RUNNING", 1, 2, "0", "/o1"}, {"s2", 0, "", 1, 2, "1", ""}},
+                      {{1700000000, "asked", "why so"}}};
+    const Server server(
+        [&](const std::string &request) {
+            if (request.starts_with("GET /v1/jobs "))
+                return answer(model::print_json(to_json(wire::JobList{{job}})));
+            if (request.starts_with("GET /v1/jobs/s1-17 ")) return answer(model::print_json(to_json(job)));
+            return answer(R"({"error":"no job"})", "404 Not Found");
+        },
+        slurm.socket);
+    const auto list = run({"status"}).out;
+    EXPECT_TRUE(list.starts_with("ID ")) << list;
+    EXPECT_NE(list.find("s1-17  alice  train?  running  s1,s2      2     4 "), std::string::npos) << list;
+    const auto one = run({"status", "s1-17"}).out;
+    for (const auto *text : {"RUNNING", "/o1", "why so", "alice"})
+        EXPECT_NE(one.find(text), std::string::npos) << text;
+    EXPECT_EQ(*wire::parse<wire::JobView>(run({"status", "s1-17", "--json"}).out), job);
+    EXPECT_EQ(run({"status", "s1-18"}).err, "spiderflow: no job\n");
+}
+
+TEST_F(CommandTest, CancelTriesThemAllAndTellsTheTruth) {
+    const Server server(
+        [](const std::string &request) {
+            if (request.starts_with("DELETE /v1/jobs/s1-2 "))
+                return answer(R"({"id":"s1-2","state":"ending"})");
+            return answer(R"({"error":"not yours"})", "403 Forbidden");
+        },
+        slurm.socket);
+    EXPECT_EQ(run({"cancel", "s1-2"}).status, 0);
+    EXPECT_EQ(run({"cancel", "s1-1", "s1-2"}).status, 1);
+    EXPECT_EQ(server.requests().size(), 3u);
+}
+
+TEST_F(CommandTest, SitesShowsTroubleAndLinks) {
+    const wire::SitesView view{
+        "s1",
+        {{"s1", "ACTIVE", 4, 3, 16, 12, "h100", 1, true, "nodes: HTTP 503", "v0.0.38"}},
+        {{"s1", "s2", 10, 25.5}}};
+    const Server server([&](const std::string &) { return answer(model::print_json(to_json(view))); },
+                        slurm.socket);
+    const auto shown = run({"sites"}).out;
+    for (const auto *text :
+         {"s1*", "ACTIVE (stale)", "3/4", "12/16", "nodes: HTTP 503", "s1    s2      10    25.5"})
+        EXPECT_NE(shown.find(text), std::string::npos) << text << "\n" << shown;
+    EXPECT_EQ(*wire::parse<wire::SitesView>(run({"sites", "--json"}).out), view);
+}
+
+} // namespace
+} // namespace spider::cli
