@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "spank/task.h"
+
+#include "spank/carriers.h"
+#include "spank/interface.h"
+#include "spank/rank.h"
+#include "spank/word.h"
+#include "util/clock.h"
+#include "util/hostlist.h"
+#include "util/process.h"
+#include "util/text.h"
+
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <unistd.h>
+
+namespace spider::spank {
+namespace {
+
+constexpr std::uint32_t batch_step = 0xfffffffb; // slurm.h: SLURM_BATCH_SCRIPT
+constexpr std::uint32_t first_own_step =
+    0xfffffff0; // and above: Slurm's own steps (batch, extern, interactive)
+constexpr Seconds look_deadline = 10;
+constexpr Seconds grace = 60; // the broker gives the job back after its patience; this is for a dead broker
+constexpr std::size_t longest_variable = 8u << 20;
+
+std::optional<std::string> variable(spank_t spank, const char *name) {
+    std::string value(4096, '\0');
+    for (;;) {
+        const auto got = ::spank_getenv(spank, name, value.data(), static_cast<int>(value.size()));
+        if (got == ESPANK_SUCCESS) return std::string(value.c_str());
+        if (got != ESPANK_NOSPACE || value.size() >= longest_variable) return std::nullopt;
+        value.resize(value.size() * 4);
+    }
+}
+
+Lookup lookup(spank_t spank) {
+    return [spank](const char *name) { return variable(spank, name); };
+}
+
+std::uint32_t item(spank_t spank, spank_item_t which) {
+    std::uint32_t value = 0;
+    return ::spank_get_item(spank, which, &value) == ESPANK_SUCCESS ? value : 0;
+}
+
+[[noreturn]] void fail(const std::string &job, const std::string &why) {
+    ::dprintf(STDERR_FILENO, "spiderflow: job %s: %s\n", job.c_str(), why.c_str());
+    ::_exit(1);
+}
+
+std::string own_program() {
+    std::array<char, 4096> path{};
+    const auto length = ::readlink("/proc/self/exe", path.data(), path.size());
+    return {path.data(), length < 0 ? 0 : static_cast<std::size_t>(length)};
+}
+
+std::string find_squeue(const std::string &bindir) {
+    const auto paths = squeue_paths(bindir, own_program());
+    for (const auto &path : paths)
+        if (::access(path.c_str(), X_OK) == 0) return path;
+    return paths.front();
+}
+
+// The first line of squeue; a look that fails is a look that saw nothing, and `trouble` says why.
+std::string look_at(const std::string &squeue, std::uint32_t here, std::string &trouble) {
+    const auto seen = util::run(
+        {.argv = {squeue, "-h", "-j", std::to_string(here), "-o", "%T|%k"}, .deadline = look_deadline});
+    trouble = !seen ? seen.error().what : seen->status == 0 ? "" : std::string(util::trim(seen->err));
+    return seen && seen->status == 0 ? seen->out : std::string();
+}
+
+void pause_a_second() {
+    const timespec second{1, 0};
+    ::nanosleep(&second, nullptr);
+}
+
+// Returns the word. Ends the batch script when the job ends, or when no word comes.
+std::string wait_for_word(const Settings &settings, const std::string &job, int attempt, std::uint32_t here,
+                          Seconds patience) {
+    const util::SystemClock clock;
+    const auto squeue = find_squeue(settings.bindir);
+    const auto end = clock.elapsed() + patience;
+    std::string trouble;
+    for (;;) {
+        const auto seen = judge(look_at(squeue, here, trouble), job, attempt);
+        switch (seen.look) {
+        case Look::go:
+            return seen.detail;
+        case Look::ended:
+            fail(job, "ended while it waited for the other sites: " + seen.detail);
+        case Look::stranger:
+            fail(job, "the comment of Slurm job " + std::to_string(here) + " is not of this job: '" +
+                          seen.detail + "'; was it changed?");
+        case Look::wait:
+            break;
+        }
+        if (clock.elapsed() >= end)
+            fail(job, "no word from the broker within " + std::to_string(static_cast<int>(patience)) + " s" +
+                          (trouble.empty() ? "" : "; " + trouble));
+        pause_a_second();
+    }
+}
+
+void before_batch_script(spank_t spank, const Settings &settings, const std::string &job) {
+    const auto here = item(spank, S_JOB_ID);
+    const auto carriers = read_carriers(lookup(spank));
+    if (!carriers) fail(job, carriers.error().what);
+    const auto patience = read_patience(lookup(spank)) + grace;
+    const auto word = wait_for_word(settings, job, carriers->attempt, here, patience);
+    if (const auto master = parse_master(word); !master) fail(job, master.error().what);
+    ::spank_setenv(spank, carrier::master, word.c_str(), 1);
+    ::spank_setenv(spank, carrier::local_job, std::to_string(here).c_str(), 1);
+    ::spank_unsetenv(spank,
+                     carrier::submit); // or a nested sbatch would take itself for that of `spiderflow submit`
+}
+
+// Carriers of another job that came along in the environment.
+void forget_carriers(spank_t spank) {
+    for (const char *name : carrier::all)
+        ::spank_unsetenv(spank, name);
+    ::spank_unsetenv(spank, option_variable);
+}
+
+Result<Place> place_of(spank_t spank, const Master &master) {
+    Place place;
+    for (const char *name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+        const auto list = variable(spank, name);
+        if (!list) continue;
+        auto nodes = util::expand_hostlist(*list);
+        if (!nodes) return std::move(nodes).error().within(name);
+        place.nodes = *std::move(nodes);
+        break;
+    }
+    const auto node = variable(spank, "SLURMD_NODENAME");
+    if (place.nodes.empty()) return Error{Errc::not_found, "SLURM_JOB_NODELIST is missing"};
+    if (!node) return Error{Errc::not_found, "SLURMD_NODENAME is missing"};
+    place.node = *node;
+    place.local_id = static_cast<int>(item(spank, S_TASK_ID));
+    place.local_tasks = static_cast<int>(item(spank, S_JOB_LOCAL_TASK_COUNT));
+    place.step_tasks = static_cast<int>(item(spank, S_JOB_TOTAL_TASK_COUNT));
+    place.interface = interface_towards(master.address);
+    return place;
+}
+
+// What the user set himself stays, and he is told once. In a step that a task of a federated step started, it
+// is the outer rank and no wish of the user.
+void give(spank_t spank, const Environment &environment, bool tell) {
+    const bool inherited = variable(spank, own_job).has_value();
+    std::string kept;
+    for (const auto &[name, value] : environment) {
+        const auto own = variable(spank, name.c_str());
+        if (!own || inherited || name.starts_with(own_prefix)) {
+            ::spank_setenv(spank, name.c_str(), value.c_str(), 1);
+        } else if (name.ends_with("RANK")) { // one value for all tasks, though it may be right in this one
+            kept += " " + name + "=" + *own + " (plan: one for each task)";
+        } else if (*own != value) {
+            kept += " " + name + "=" + *own + " (plan: " + value + ")";
+        }
+    }
+    if (tell && !kept.empty())
+        ::dprintf(STDERR_FILENO, "spiderflow: warning: kept as you set it:%s\n", kept.c_str());
+}
+
+// The arbitrary distribution was the plugin's: a command that a task starts would want a host list for it.
+void forget_distribution(spank_t spank) {
+    if (variable(spank, "SLURM_DISTRIBUTION") == "arbitrary" && !variable(spank, "SLURM_HOSTFILE"))
+        ::spank_unsetenv(spank, "SLURM_DISTRIBUTION");
+}
+
+// Slurm's SLURM_PROCID is the true rank in the step; S_TASK_GLOBAL_ID counts anew in each het component.
+bool is_first_task(spank_t spank) { return variable(spank, "SLURM_PROCID") == "0"; }
+
+// One task speaks for all that see the same trouble; the others end in silence.
+[[noreturn]] void fail_step(bool speak, const std::string &job, const std::string &why) {
+    if (speak) fail(job, why);
+    ::_exit(1);
+}
+
+void before_rank(spank_t spank, const std::string &job) {
+    const auto word = variable(spank, carrier::master);
+    const bool first = is_first_task(spank);
+    if (!word)
+        fail_step(first, job,
+                  std::string(carrier::master) + " is missing: the batch step got no word from the broker; "
+                                                 "is the plugin installed on its node?");
+    const auto carriers = read_carriers(lookup(spank));
+    if (!carriers) fail_step(first, job, carriers.error().what);
+    const auto master = parse_master(*word);
+    if (!master) fail_step(first, job, master.error().what);
+    const auto place = place_of(spank, *master);
+    if (!place) fail_step(first, job, place.error().what);
+    if (const auto wrong = mismatch(*carriers, *place))
+        fail_step(wrong->whole ? first : place->local_id == 0, job,
+                  wrong->what + "; for a step that is no part of the training: srun --spiderflow=off");
+    give(spank, rank_environment(*carriers, *master, *place), first);
+    forget_distribution(spank);
+}
+
+} // namespace
+
+void before_task(spank_t spank, const Settings &settings, const Asked &asked) {
+    const auto step = item(spank, S_JOB_STEPID);
+    if (step >= first_own_step && step != batch_step) return;
+    if (step != batch_step && asked.off()) return;
+    const auto job = variable(spank, carrier::job);
+    if (!job) return;
+    const auto member = variable(spank, carrier::local_job);
+    const bool stranger = member && *member != std::to_string(item(spank, S_JOB_ID));
+    if (step == batch_step)
+        stranger ? forget_carriers(spank) : before_batch_script(spank, settings, *job);
+    else if (!stranger)
+        before_rank(spank, *job);
+}
+
+void stop_task(spank_t spank) noexcept {
+    std::array<char, 8> any{};
+    if (::spank_getenv(spank, carrier::job, any.data(), static_cast<int>(any.size())) == ESPANK_ENV_NOEXIST)
+        return;
+    ::dprintf(STDERR_FILENO, "spiderflow: the task's rank could not be set\n");
+    ::_exit(1);
+}
+
+} // namespace spider::spank
