@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Train a small GPT on the bytes of a text, as a pipeline over whatever ranks SpiderFlow gives.
+
+Which layers a process holds, who comes before and after it and who shares its gradients is taken from the
+SPIDERFLOW_* variables alone. Without them one process trains the whole model. The losses do not depend on the
+layout: parameters come from a seed per layer, batches from a seed per step.
+"""
+import argparse
+import collections
+import dataclasses
+import datetime
+import json
+import os
+import socket
+import sys
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # many ranks may share a few cores
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where this process stands. rank = dp + dp_size * stage, as tensor parallelism is 1 here."""
+    rank: int = 0
+    world: int = 1
+    stage: int = 0
+    stages: int = 1
+    dp: int = 0
+    dp_size: int = 1
+    first: int = 0
+    last: int = 0
+    site: str = "local"
+
+    def rank_of(self, stage, dp):
+        return dp + self.dp_size * stage
+
+    @property
+    def is_first(self):
+        return self.stage == 0
+
+    @property
+    def is_last(self):
+        return self.stage == self.stages - 1
+
+
+NUMBERS = {"rank": "RANK", "world": "WORLD_SIZE", "stage": "SPIDERFLOW_STAGE", "stages": "SPIDERFLOW_NSTAGES",
+           "dp": "SPIDERFLOW_DP_RANK", "dp_size": "SPIDERFLOW_DP_SIZE", "first": "SPIDERFLOW_FIRST_LAYER",
+           "last": "SPIDERFLOW_LAST_LAYER"}
+
+
+def read_place(env, layers):
+    """The place from the environment, or a one-line reason why it cannot be."""
+    if "SPIDERFLOW_STAGE" not in env:
+        copies = max(int(env.get(name) or 1) for name in ("WORLD_SIZE", "SLURM_NTASKS"))
+        if copies > 1:
+            raise ValueError(f"{copies} tasks but no SPIDERFLOW_STAGE: not a SpiderFlow job; run one task")
+        return Place(last=layers - 1)
+    if env.get("SPIDERFLOW_TP_SIZE", "1") != "1":
+        raise ValueError(f"the plan has tp={env['SPIDERFLOW_TP_SIZE']}, this trainer only does tp=1")
+    for name in NUMBERS.values():
+        if not env.get(name, "").isdigit():
+            raise ValueError(f"{name}={env.get(name, '')}: not a number")
+    numbers = {field: int(env[name]) for field, name in NUMBERS.items()}
+    place = Place(site=env.get("SPIDERFLOW_SITE", "?"), **numbers)
+    if env.get("SPIDERFLOW_NLAYERS", str(layers)) != str(layers):
+        raise ValueError(f"the plan is for {env['SPIDERFLOW_NLAYERS']} layers, the model has {layers}")
+    if place.world != place.stages * place.dp_size or place.rank != place.rank_of(place.stage, place.dp):
+        raise ValueError(f"rank {place.rank} of {place.world} is not stage {place.stage} of {place.stages},"
+                         f" pipeline {place.dp} of {place.dp_size}")
+    at_ends = (place.first == 0) == place.is_first and (place.last == layers - 1) == place.is_last
+    if not place.first <= place.last < layers or not at_ends:
+        raise ValueError(f"layers {place.first}-{place.last} of {layers} are not stage {place.stage}"
+                         f" of {place.stages}")
+    return place
+
+
+class Block(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width = config["n_embd"]
+        inner = config.get("n_inner") or 4 * width
+        self.heads = config["n_head"]
+        self.norm_1 = nn.LayerNorm(width, eps=config["layer_norm_epsilon"])
+        self.qkv = nn.Linear(width, 3 * width)
+        self.attention_out = nn.Linear(width, width)
+        self.norm_2 = nn.LayerNorm(width, eps=config["layer_norm_epsilon"])
+        self.up = nn.Linear(width, inner)
+        self.mlp_out = nn.Linear(inner, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        shape = (batch, length, self.heads, width // self.heads)
+        q, k, v = (part.view(shape).transpose(1, 2) for part in self.qkv(self.norm_1(x)).split(width, dim=2))
+        scores = q @ k.transpose(2, 3) / shape[3] ** 0.5
+        future = torch.ones(length, length, dtype=torch.bool).triu(1)
+        attention = scores.masked_fill(future, float("-inf")).softmax(dim=3) @ v
+        x = x + self.attention_out(attention.transpose(1, 2).reshape(batch, length, width))
+        return x + self.mlp_out(functional.gelu(self.up(self.norm_2(x)), approximate="tanh"))
+
+
+class Embedding(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.token = nn.Embedding(config["vocab_size"], config["n_embd"])
+        self.position = nn.Embedding(config["n_positions"], config["n_embd"])
+
+    def forward(self, tokens):
+        return self.token(tokens) + self.position(torch.arange(tokens.shape[1]))
+
+
+class Head(nn.Module):
+    """The final norm and the projection to the vocabulary, its weights not tied to the embedding's."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.norm = nn.LayerNorm(config["n_embd"], eps=config["layer_norm_epsilon"])
+        self.project = nn.Linear(config["n_embd"], config["vocab_size"], bias=False)
+
+    def forward(self, x):
+        return self.project(self.norm(x))
+
+
+def initialise(module, seed, config):
+    """GPT-2's initial values, from a seed of this layer's own: the same whichever process holds the layer."""
+    chance = torch.Generator().manual_seed(seed)
+    spread = config["initializer_range"]
+    with torch.no_grad():
+        for name, values in module.named_parameters():
+            if name.endswith("bias"):
+                values.zero_()
+            elif "norm" in name:
+                values.fill_(1)
+            else:  # what is added to the residual stream is scaled down by its depth
+                scale = (2 * config["n_layer"]) ** -0.5 if "_out." in name else 1
+                values.normal_(0, spread * scale, generator=chance)
+    return module
+
+
+def build_stage(config, place, seed):
+    layers = config["n_layer"]
+    parts = [(1 + layer, Block) for layer in range(place.first, place.last + 1)]
+    if place.is_first:
+        parts.insert(0, (0, Embedding))
+    if place.is_last:
+        parts.append((1 + layers, Head))
+    return nn.Sequential(*(initialise(kind(config), seed * 1000003 + index, config) for index, kind in parts))
+
+
+class Batches:
+    """Step -> the micro-batches of one pipeline. All pipelines cut theirs out of the same global batch."""
+
+    def __init__(self, text, seed, options, place):
+        self.text = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        self.seed, self.length, self.size, self.micro = seed, options.seq, options.gbs, options.mbs
+        self.count = options.gbs // options.mbs // place.dp_size
+        self.skip = place.dp * self.count
+
+    def __call__(self, step):
+        chance = torch.Generator().manual_seed(self.seed * 7919 + step)
+        starts = torch.randint(len(self.text) - self.length, (self.size,), generator=chance)
+        window = torch.arange(self.length + 1)
+        parts = self.text[starts[:, None] + window].long().split(self.micro)
+        return [(part[:, :-1], part[:, 1:]) for part in parts[self.skip:self.skip + self.count]]
+
+
+class Pipeline:
+    """One process's share of a training step: 1F1B over its micro-batches.
+
+    Receives block and sends do not: with sends that wait for the receiver, two neighbours that send to each
+    other at the same moment would never meet. What was sent is kept until the end of the step, where all is
+    waited for.
+    """
+
+    def __init__(self, stage, place, shape, parts):
+        self.stage, self.place, self.shape, self.parts = stage, place, shape, parts
+        self.before = None if place.is_first else place.rank_of(place.stage - 1, place.dp)
+        self.after = None if place.is_last else place.rank_of(place.stage + 1, place.dp)
+        self.sending = []
+
+    def send(self, values, to, tag):
+        values = values.detach().contiguous()
+        self.sending.append((dist.isend(values, to, tag=tag), values))
+
+    def receive(self, sender, tag):
+        values = torch.empty(self.shape)
+        dist.recv(values, sender, tag=tag)
+        return values
+
+    def forward(self, index, tokens, targets):
+        inputs = tokens if self.place.is_first else self.receive(self.before, 2 * index).requires_grad_()
+        outputs = self.stage(inputs)
+        if self.place.is_last:
+            # Its share of the mean over the global batch: micro-batches and pipelines only have to be added.
+            outputs = functional.cross_entropy(outputs.flatten(0, 1), targets.flatten()) / self.parts
+        else:
+            self.send(outputs, self.after, 2 * index)
+        return inputs, outputs
+
+    def backward(self, index, inputs, outputs):
+        outputs.backward(None if self.place.is_last else self.receive(self.after, 2 * index + 1))
+        if not self.place.is_first:
+            self.send(inputs.grad, self.before, 2 * index + 1)
+
+    def step(self, batch):
+        """Leaves the gradients of these micro-batches in the stage; returns their share of the loss."""
+        in_flight = collections.deque()
+        warm_up = self.place.stages - 1 - self.place.stage
+        loss = 0.0
+        for index, (tokens, targets) in enumerate(batch):
+            in_flight.append((index, *self.forward(index, tokens, targets)))
+            if self.place.is_last:
+                loss += in_flight[-1][2].item()
+            if len(in_flight) > warm_up:
+                self.backward(*in_flight.popleft())
+        while in_flight:
+            self.backward(*in_flight.popleft())
+        for work, _ in self.sending:
+            work.wait()
+        self.sending.clear()
+        return loss
+
+
+def sum_over(group, tensors):
+    """Add the tensors up over the group, in one message."""
+    flat = torch.cat([values.flatten() for values in tensors])
+    dist.all_reduce(flat, group=group)
+    for values, part in zip(tensors, flat.split([values.numel() for values in tensors])):
+        values.copy_(part.view_as(values))
+
+
+def join(place, seconds):
+    """Meet the other ranks; returns the group of those that hold the same stage."""
+    if place.world == 1:
+        return None
+    dist.init_process_group("gloo", rank=place.rank, world_size=place.world,
+                            timeout=datetime.timedelta(seconds=seconds))
+    groups = [dist.new_group([place.rank_of(stage, dp) for dp in range(place.dp_size)])
+              for stage in range(place.stages)]  # every rank must take part in making every group
+    return groups[place.stage]
+
+
+def train(config, place, options):
+    group = join(place, options.timeout)
+    stage = build_stage(config, place, options.seed)
+    with open(options.text, "rb") as text:
+        batches = Batches(text.read(), options.seed, options, place)
+    shape = (options.mbs, options.seq, config["n_embd"])
+    pipeline = Pipeline(stage, place, shape, options.gbs // options.mbs)
+    optimizer = torch.optim.AdamW(stage.parameters(), lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
+    for step in range(1, options.steps + 1):
+        optimizer.zero_grad()
+        loss = torch.tensor([pipeline.step(batches(step))])
+        if place.dp_size > 1:
+            sum_over(group, [loss, *(values.grad for values in stage.parameters())])
+        optimizer.step()
+        if place.is_last and place.dp == 0:
+            print(f"step {step} loss {loss.item():.6f}", flush=True)
+    if place.world > 1:
+        dist.barrier()  # nobody hangs up on a rank that still works
+        dist.destroy_process_group()
+
+
+def check(config, place, options):
+    size = os.stat(options.text).st_size
+    if config.get("vocab_size") != 256 or config.get("tie_word_embeddings", True):
+        raise ValueError(f"{options.config}: needs vocab_size 256 (bytes) and tie_word_embeddings false")
+    if not 1 <= options.seq <= config["n_positions"]:
+        raise ValueError(f"--seq {options.seq}: the model has {config['n_positions']} positions")
+    if min(options.mbs, options.gbs) < 1 or options.gbs % (options.mbs * place.dp_size):
+        raise ValueError(f"--gbs {options.gbs}: not a multiple of --mbs {options.mbs} x dp {place.dp_size}")
+    if size <= options.seq:
+        raise ValueError(f"{options.text}: {size} bytes, a sequence needs {options.seq + 1}")
+
+
+def arguments():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0],
+                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--config", default=here + "/config.json", help="Hugging Face config.json of a GPT-2")
+    parser.add_argument("--text", default="/usr/share/common-licenses/GPL-3", help="what to learn")
+    parser.add_argument("--steps", type=int, default=20, help="optimizer steps")
+    parser.add_argument("--gbs", type=int, default=8, help="sequences per step")
+    parser.add_argument("--mbs", type=int, default=1, help="sequences per micro-batch")
+    parser.add_argument("--seq", type=int, help="bytes per sequence; as many as the model has positions")
+    parser.add_argument("--lr", type=float, default=3e-3, help="learning rate")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and batches")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds to wait for another rank")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    try:
+        with open(options.config, encoding="utf-8") as file:
+            config = json.load(file)
+        options.seq = options.seq or config["n_positions"]
+        place = read_place(os.environ, config["n_layer"])
+        check(config, place, options)
+    except (OSError, ValueError) as error:
+        sys.exit(f"train_gpt: {error}")
+    except KeyError as error:
+        sys.exit(f"train_gpt: {options.config}: no {error}")
+    node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    print(f"rank {place.rank} of {place.world}: site {place.site} node {node} stage {place.stage}"
+          f" layers {place.first}-{place.last} dp {place.dp}", flush=True)
+    train(config, place, options)
+
+
+if __name__ == "__main__":
+    main()
