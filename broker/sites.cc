@@ -69,6 +69,16 @@ void Sites::configure(const Config &config) {
     lines_ = std::move(lines);
     links_ = config.links;
     poll_nodes_ = config.poll_nodes;
+    renew_snapshot();
+}
+
+// Settings or a view have changed; whoever holds the old snapshot keeps it.
+void Sites::renew_snapshot() {
+    auto fresh = federation("", true);
+    if (fresh)
+        snapshot_ = std::make_shared<const Federation>(std::move(*fresh));
+    else
+        util::log_error(fresh.error().what);
 }
 
 SiteLine *Sites::line(const std::string &name) {
@@ -107,15 +117,12 @@ void Sites::poll(SiteLine &line, Seconds timeout, std::function<void()> done) {
 void Sites::take(SiteLine &line, Result<slurm::Reply> reply) {
     auto nodes =
         reply ? line.api->read_nodes(*reply) : Result<std::vector<slurm::NodeView>>(std::move(reply).error());
-    if (!nodes) return note(line, nodes.error().what);
-    line.nodes = std::move(*nodes);
-    line.seen_at = clock_.now();
-    note(line, "");
-    auto fresh = federation("", true);
-    if (fresh)
-        snapshot_ = std::make_shared<const Federation>(std::move(*fresh));
-    else
-        util::log_error(fresh.error().what);
+    if (nodes) {
+        line.nodes = std::move(*nodes);
+        line.seen_at = clock_.now();
+    }
+    note(line, nodes ? std::string() : nodes.error().what);
+    renew_snapshot();
 }
 
 // Says once what went wrong and once that it is over; the old view stays, marked stale.

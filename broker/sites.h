@@ -58,6 +58,7 @@ class Sites {
     void poll(SiteLine &line, Seconds timeout, std::function<void()> done);
     void take(SiteLine &line, Result<slurm::Reply> reply);
     void note(SiteLine &line, const std::string &trouble);
+    void renew_snapshot();
 
     slurm::Http &http_;
     const util::Clock &clock_;

@@ -85,8 +85,8 @@ Result<Json> Broker::list(const Caller &caller, bool all) const {
 Result<Json> Broker::sites() const {
     wire::SitesView view;
     view.home = config_.home;
-    auto federation = sites_.federation("", true);
-    if (!federation) return std::move(federation).error();
+    const auto federation = sites_.snapshot();
+    if (!federation) return Error{Errc::invalid, "no view of the sites yet"};
     for (const auto &site : federation->sites()) {
         wire::SiteView one;
         one.name = site.name;
