@@ -4,9 +4,7 @@
 #include "broker/server.h"
 #include "broker/settings.h"
 #include "broker/translate.h"
-#include "launch/part_script.h"
 #include "util/fd.h"
-#include "util/process.h"
 
 #include <gtest/gtest.h>
 
@@ -262,51 +260,6 @@ TEST(Translate, AnOptionThatCannotBeCarriedIsNamed) {
     job.options = {};
     EXPECT_EQ(submission_of(job, 1, {}, "", request, {}).error().what,
               "the batch script does not begin with '#!'");
-}
-
-// Run by real interpreters: the guard stops the script without the plugin's variable, and is out of the way
-// with it.
-class Guard : public Folder {
-  protected:
-    util::Finished run(const std::string &script, const std::string &variable) const {
-        auto guarded = launch::guarded_script(script, {"one", "it's \"two\" $HOME", ""}, "lyra");
-        EXPECT_TRUE(guarded);
-        const auto path = write("script", *guarded, 0755);
-        auto done = util::run({.argv = {"/usr/bin/env", variable, path}});
-        EXPECT_TRUE(done) << done.error().what;
-        return *done;
-    }
-};
-
-TEST_F(Guard, StopsEveryKindOfScriptWithoutThePlugin) {
-    for (const auto *script :
-         {"#!/bin/bash\necho ran\n", "#!/bin/sh\necho ran\n", "#!/usr/bin/env bash\necho ran\n",
-          "#!/usr/bin/perl\nprint \"ran\\n\";\n", "#!/bin/bash -l\n#SBATCH -t 1\necho ran"}) {
-        const auto done = run(script, "X=1");
-        EXPECT_EQ(done.status, 78) << script;
-        EXPECT_EQ(done.out, "") << script;
-        EXPECT_NE(done.err.find("spiderflow: site lyra: the plugin spiderflow did not act"),
-                  std::string::npos)
-            << done.err;
-    }
-}
-
-TEST_F(Guard, LetsEveryKindOfScriptRunWithItsArguments) {
-    const std::vector<std::pair<std::string, std::string>> scripts{
-        {"#!/bin/bash\nprintf '%s|' \"$@\"\n", "one|it's \"two\" $HOME||"},
-        {"#!/bin/sh -e\nprintf '%s|' \"$@\"", "one|it's \"two\" $HOME||"},
-        {"#!/usr/bin/awk -f\nBEGIN { printf \"%s|%s|%s|\", ARGV[1], ARGV[2], ARGV[3] }",
-         "one|it's \"two\" $HOME||"},
-        {"#!/usr/bin/perl -w\nprint join('|', @ARGV), '|';\n", "one|it's \"two\" $HOME||"},
-        {"#!/usr/bin/env perl\nprint join('|', @ARGV), '|';\nprint "
-         "\"SPIDERFLOW_SCRIPT\";\n__END__\nSPIDERFLOW_SCRIPT\n",
-         "one|it's \"two\" $HOME||SPIDERFLOW_SCRIPT"},
-    };
-    for (const auto &[script, expected] : scripts) {
-        const auto done = run(script, "SLURM_SPIDERFLOW_MASTER=10.0.0.1/29500");
-        EXPECT_EQ(done.status, 0) << script << done.err;
-        EXPECT_EQ(done.out, expected) << script;
-    }
 }
 
 class Socket : public Folder {

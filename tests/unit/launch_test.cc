@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "launch/environment.h"
+#include "launch/part_script.h"
+#include "util/process.h"
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <unistd.h>
 
 namespace spider::launch {
 namespace {
@@ -61,6 +66,55 @@ TEST(Size, CountsTasksPerGpuOnTheFullestNode) {
     EXPECT_EQ(size.tasks, 8);
     EXPECT_EQ(size.tasks_per_node, 6);
     EXPECT_EQ(size.gpus_per_node, 6);
+}
+
+// Run by real interpreters: the guard stops the script without the plugin's variable, and is out of the way
+// with it.
+class Guard : public testing::Test {
+  protected:
+    std::string path = testing::TempDir() + "part" + std::to_string(::getpid());
+    ~Guard() override { std::filesystem::remove(path); }
+
+    util::Finished run(const std::string &script, const std::string &variable) const {
+        auto guarded = guarded_script(script, {"one", "it's \"two\" $HOME", ""}, "lyra");
+        EXPECT_TRUE(guarded);
+        std::ofstream(path) << *guarded;
+        std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+        auto done = util::run({.argv = {"/usr/bin/env", variable, path}});
+        EXPECT_TRUE(done) << done.error().what;
+        return *done;
+    }
+};
+
+TEST_F(Guard, StopsEveryKindOfScriptWithoutThePlugin) {
+    for (const auto *script :
+         {"#!/bin/bash\necho ran\n", "#!/bin/sh\necho ran\n", "#!/usr/bin/env bash\necho ran\n",
+          "#!/usr/bin/perl\nprint \"ran\\n\";\n", "#!/bin/bash -l\n#SBATCH -t 1\necho ran"}) {
+        const auto done = run(script, "X=1");
+        EXPECT_EQ(done.status, 78) << script;
+        EXPECT_EQ(done.out, "") << script;
+        EXPECT_NE(done.err.find("spiderflow: site lyra: the plugin spiderflow did not act"),
+                  std::string::npos)
+            << done.err;
+    }
+}
+
+TEST_F(Guard, LetsEveryKindOfScriptRunWithItsArguments) {
+    const std::vector<std::pair<std::string, std::string>> scripts{
+        {"#!/bin/bash\nprintf '%s|' \"$@\"\n", "one|it's \"two\" $HOME||"},
+        {"#!/bin/sh -e\nprintf '%s|' \"$@\"", "one|it's \"two\" $HOME||"},
+        {"#!/usr/bin/awk -f\nBEGIN { printf \"%s|%s|%s|\", ARGV[1], ARGV[2], ARGV[3] }",
+         "one|it's \"two\" $HOME||"},
+        {"#!/usr/bin/perl -w\nprint join('|', @ARGV), '|';\n", "one|it's \"two\" $HOME||"},
+        {"#!/usr/bin/env perl\nprint join('|', @ARGV), '|';\nprint "
+         "\"SPIDERFLOW_SCRIPT\";\n__END__\nSPIDERFLOW_SCRIPT\n",
+         "one|it's \"two\" $HOME||SPIDERFLOW_SCRIPT"},
+    };
+    for (const auto &[script, expected] : scripts) {
+        const auto done = run(script, "SLURM_SPIDERFLOW_MASTER=10.0.0.1/29500");
+        EXPECT_EQ(done.status, 0) << script << done.err;
+        EXPECT_EQ(done.out, expected) << script;
+    }
 }
 
 } // namespace
