@@ -17,7 +17,7 @@ struct SpecOption {
 };
 
 constexpr std::array spec_options{
-    SpecOption{"model", "FILE", "the model: path of a Hugging Face config.json"},
+    SpecOption{"model", "FILE", "the model: a Hugging Face config.json or spiderflow-model(5)"},
     SpecOption{"gbs", "N", "sequences per iteration (global batch)"},
     SpecOption{"mbs", "N", "sequences per micro-batch"},
     SpecOption{"seq", "N", "tokens per sequence"},
@@ -26,6 +26,8 @@ constexpr std::array spec_options{
     SpecOption{"precision", "TYPE", "bf16, fp16 or fp32"},
     SpecOption{"recompute", "KIND", "none, selective or full"},
     SpecOption{"objective", "KIND", "jct or throughput"},
+    SpecOption{"depth", "KIND", "micro-batches in flight: stages, fitted or a number"},
+    SpecOption{"sends", "KIND", "async or blocking"},
     SpecOption{"sites", "A,B", "use exactly these sites"},
     SpecOption{"tp", "N", "fix the tensor-parallel size"},
     SpecOption{"pp", "N", "fix the number of pipeline stages"},

@@ -4,6 +4,7 @@
 #include "util/fd.h"
 #include "util/text.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace spider::model {
@@ -12,7 +13,8 @@ namespace {
 
 std::string range(double min, double max) {
     const auto least = util::number(min, 12);
-    if (max >= std::numeric_limits<int>::max()) return "of at least " + least;
+    if (max == std::numeric_limits<int>::max() || max == std::numeric_limits<double>::max())
+        return "of at least " + least;
     return "between " + least + " and " + util::number(max, 12);
 }
 
@@ -46,13 +48,31 @@ int Fields::integer_or(std::string_view key, int fallback, int min, int max) {
     return has(key) ? integer(key, min, max) : fallback;
 }
 
-double Fields::real(std::string_view key, double min) {
+double Fields::real(std::string_view key, double min, double max) {
     const auto &value = at(object_, key);
     const double number = value.is_number() ? value.get<double>() : std::nan("");
-    if (number >= min && std::isfinite(number)) return number;
-    fail(key, std::string(value.is_null() ? "missing; " : "") + "expected a number of at least " +
-                  util::number(min));
+    if (number >= min && number <= max) return number;
+    fail(key, std::string(value.is_null() ? "missing; " : "") + "expected a number " + range(min, max));
     return min;
+}
+
+std::vector<double> Fields::reals(std::string_view key, int count, double max) {
+    const auto &value = at(object_, key);
+    const auto sane = [max](const Json &item) {
+        const double number = item.is_number() ? item.get<double>() : std::nan("");
+        return number >= 0 && number <= max;
+    };
+    if (sane(value)) return {value.get<double>()};
+    const auto wanted = "a number " + range(0, max) + ", or a list of " + std::to_string(count);
+    if (value.is_array() && value.size() == static_cast<std::size_t>(count)) {
+        if (std::all_of(value.begin(), value.end(), sane)) return value.get<std::vector<double>>();
+        fail(key, "expected " + wanted);
+    } else if (value.is_array()) {
+        fail(key, "expected " + wanted + "; the list has " + std::to_string(value.size()));
+    } else {
+        fail(key, std::string(value.is_null() ? "missing; " : "") + "expected " + wanted);
+    }
+    return {0};
 }
 
 double Fields::real_or(std::string_view key, double fallback, double min) {

@@ -19,7 +19,9 @@ class Fields {
     [[nodiscard]] bool has(std::string_view key) const; // present and not null
     int integer(std::string_view key, int min, int max = std::numeric_limits<int>::max());
     int integer_or(std::string_view key, int fallback, int min, int max = std::numeric_limits<int>::max());
-    double real(std::string_view key, double min);
+    double real(std::string_view key, double min, double max = std::numeric_limits<double>::max());
+    // A number, or a list of `count` of them, each between 0 and `max`.
+    std::vector<double> reals(std::string_view key, int count, double max);
     double real_or(std::string_view key, double fallback, double min);
     std::string text(std::string_view key);
     std::string text_or(std::string_view key, std::string_view fallback);

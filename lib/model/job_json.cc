@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The JSON forms of jobs, models and sites.
-#include "model/fields.h"
+// The JSON forms of jobs and sites.
+#include "model/model_file.h"
 
 #include <algorithm>
 
@@ -15,21 +15,15 @@ std::optional<int> read_fixed(Fields &fields, std::string_view key) {
     return fields.integer(key, 1);
 }
 
-ModelSpec read_model(const Json &json, const std::string &place, std::optional<Error> &trouble) {
-    Fields fields(json, place, trouble);
-    ModelSpec model;
-    model.architecture = fields.text_or("architecture", "");
-    model.layers = fields.integer("layers", 1);
-    model.hidden = fields.integer("hidden", 1);
-    model.intermediate = fields.integer("intermediate", 1);
-    model.heads = fields.integer("heads", 1);
-    model.kv_heads = fields.integer("kv_heads", 1);
-    model.head_dim = fields.integer("head_dim", 1);
-    model.vocab = fields.integer("vocab", 1);
-    model.positions = fields.integer_or("positions", 0, 0);
-    model.gated_mlp = fields.flag_or("gated_mlp", false);
-    model.tied_embeddings = fields.flag_or("tied_embeddings", false);
-    return model;
+Json depth_json(int depth) {
+    if (depth == depth_of_trainer) return {};
+    return depth == depth_stages ? Json("stages") : depth == depth_fitted ? Json("fitted") : Json(depth);
+}
+
+int read_depth(Fields &fields, const Json &value) {
+    if (value == "stages") return depth_stages;
+    if (value == "fitted") return depth_fitted;
+    return fields.integer_or("depth", depth_of_trainer, 1);
 }
 
 Limits read_limits(const Json &json, std::optional<Error> &trouble) {
@@ -54,27 +48,6 @@ Json class_json(const NodeClass &nodes) {
 
 } // namespace
 
-Json to_json(const ModelSpec &model) {
-    return {{"architecture", model.architecture},
-            {"layers", model.layers},
-            {"hidden", model.hidden},
-            {"intermediate", model.intermediate},
-            {"heads", model.heads},
-            {"kv_heads", model.kv_heads},
-            {"head_dim", model.head_dim},
-            {"vocab", model.vocab},
-            {"positions", model.positions},
-            {"gated_mlp", model.gated_mlp},
-            {"tied_embeddings", model.tied_embeddings}};
-}
-
-Result<ModelSpec> model_spec_from_json(const Json &json) {
-    std::optional<Error> trouble;
-    auto model = read_model(json, "model", trouble);
-    if (trouble) return std::move(*trouble);
-    return model;
-}
-
 Json to_json(const JobSpec &spec) {
     return {{"model_name", spec.model_name},
             {"model", to_json(spec.model)},
@@ -97,7 +70,9 @@ Json to_json(const JobSpec &spec) {
               {"max_gpus_per_node", spec.limits.max_gpus_per_node},
               {"max_tasks", spec.limits.max_tasks},
               {"max_tasks_per_node", spec.limits.max_tasks_per_node}}},
-            {"home", spec.home}};
+            {"home", spec.home},
+            {"depth", depth_json(spec.depth)},
+            {"sends", spec.sends ? Json(name(*spec.sends)) : Json()}};
 }
 
 Result<JobSpec> job_spec_from_json(const Json &json) {
@@ -105,7 +80,7 @@ Result<JobSpec> job_spec_from_json(const Json &json) {
     Fields fields(json, "job", trouble);
     JobSpec spec;
     spec.model_name = fields.text_or("model_name", "");
-    spec.model = read_model(fields.object("model"), "job: model", trouble);
+    spec.model = read_model_spec(fields.object("model"), "job: model", trouble);
     spec.sequence = fields.integer("sequence", 0);
     spec.global_batch = fields.integer("global_batch", 0);
     spec.micro_batch = fields.integer_or("micro_batch", 1, 1);
@@ -122,6 +97,8 @@ Result<JobSpec> job_spec_from_json(const Json &json) {
     spec.dp = read_fixed(fields, "dp");
     if (fields.has("limits")) spec.limits = read_limits(fields.object("limits"), trouble);
     spec.home = fields.text_or("home", "");
+    spec.depth = read_depth(fields, at(json, "depth"));
+    if (fields.has("sends")) spec.sends = fields.choice_or("sends", Sends::async, sends_named);
     if (trouble) return std::move(*trouble);
     return spec;
 }

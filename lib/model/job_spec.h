@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the user wants trained: the model as numbers and the job around it. Text -> parsed lives in
-// model/spec.h.
+// What the user wants trained: the job around a model. Text -> parsed lives in model/spec.h.
 #pragma once
+
+#include "model/model_spec.h"
 
 #include <optional>
 #include <string>
@@ -9,27 +10,16 @@
 
 namespace spider::model {
 
-// A decoder-only transformer, as read from a Hugging Face config.json.
-struct ModelSpec {
-    std::string architecture; // "LlamaForCausalLM", "GPT2LMHeadModel"
-    int layers = 0;
-    int hidden = 0;
-    int intermediate = 0; // width of the MLP
-    int heads = 0;
-    int kv_heads = 0; // < heads: grouped-query attention
-    int head_dim = 0;
-    int vocab = 0;
-    int positions = 0;      // learned position embeddings (GPT-2); 0 with rotary ones
-    bool gated_mlp = false; // three MLP matrices (Llama) instead of two (GPT-2)
-    bool tied_embeddings = false;
-    bool operator==(const ModelSpec &) const = default;
-};
-
 enum class Trainer { plain, megatron, torchtitan, deepspeed, torchrun };
 enum class Precision { bf16, fp16, fp32 };
 enum class OnFailure { cancel, retry, replan };
-enum class Recompute { none, selective, full };
 enum class Objective { jct, throughput };
+enum class Sends { async, blocking }; // whether a stage goes on while its activations travel
+
+// JobSpec::depth: micro-batches in flight at stage i of P. A positive N: N - i, at least 1.
+constexpr int depth_of_trainer = 0; // not given
+constexpr int depth_stages = -1;    // P - i
+constexpr int depth_fitted = -2;    // what hides the links
 
 // Upper limits that the user's own sbatch options set on what the job takes at each site; 0 = no limit.
 struct Limits {
@@ -58,6 +48,8 @@ struct JobSpec {
     std::optional<int> tp, pp, dp; // fixed by the user, else the planner chooses
     Limits limits;
     std::string home; // the site that must take part; empty = none must (offline planning)
+    int depth = depth_of_trainer;
+    std::optional<Sends> sends; // not given: as the trainer does
     bool operator==(const JobSpec &) const = default;
 };
 

@@ -42,8 +42,7 @@ Json to_json(const Site &site);
 Json to_json(const ModelSpec &model);
 Result<ModelSpec> model_spec_from_json(const Json &json); // our own form, as to_json prints it
 
-// A Hugging Face config.json: Llama family and GPT-2. Unknown architecture, missing or senseless number:
-// Errc::invalid.
+// A Hugging Face config.json. Unknown architecture, missing or senseless number: Errc::invalid.
 Result<ModelSpec> read_hugging_face_config(const Json &json);
 
 // Names of enumerators, one table for printing and parsing.
@@ -52,6 +51,7 @@ std::string_view name(Precision value);
 std::string_view name(OnFailure value);
 std::string_view name(Recompute value);
 std::string_view name(Objective value);
+std::string_view name(Sends value);
 std::string_view name(SiteState value); // "ACTIVE", "DRAIN", "INACTIVE"
 std::string_view name(Outcome value);
 std::optional<Trainer> trainer_named(std::string_view text);
@@ -59,6 +59,7 @@ std::optional<Precision> precision_named(std::string_view text);
 std::optional<OnFailure> on_failure_named(std::string_view text);
 std::optional<Recompute> recompute_named(std::string_view text);
 std::optional<Objective> objective_named(std::string_view text);
+std::optional<Sends> sends_named(std::string_view text);
 std::optional<SiteState> site_state_named(std::string_view text);
 std::optional<Outcome> outcome_named(std::string_view text);
 

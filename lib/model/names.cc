@@ -38,6 +38,10 @@ constexpr std::array objectives{
     Word<Objective>{Objective::jct, "jct"},
     Word<Objective>{Objective::throughput, "throughput"},
 };
+constexpr std::array sendings{
+    Word<Sends>{Sends::async, "async"},
+    Word<Sends>{Sends::blocking, "blocking"},
+};
 constexpr std::array site_states{
     Word<SiteState>{SiteState::active, "ACTIVE"},
     Word<SiteState>{SiteState::drain, "DRAIN"},
@@ -69,6 +73,7 @@ std::string_view name(Precision value) { return text_of(precisions, value); }
 std::string_view name(OnFailure value) { return text_of(failures, value); }
 std::string_view name(Recompute value) { return text_of(recomputes, value); }
 std::string_view name(Objective value) { return text_of(objectives, value); }
+std::string_view name(Sends value) { return text_of(sendings, value); }
 std::string_view name(SiteState value) { return text_of(site_states, value); }
 std::string_view name(Outcome value) { return text_of(outcomes, value); }
 
@@ -77,6 +82,7 @@ std::optional<Precision> precision_named(std::string_view text) { return value_o
 std::optional<OnFailure> on_failure_named(std::string_view text) { return value_of(failures, text); }
 std::optional<Recompute> recompute_named(std::string_view text) { return value_of(recomputes, text); }
 std::optional<Objective> objective_named(std::string_view text) { return value_of(objectives, text); }
+std::optional<Sends> sends_named(std::string_view text) { return value_of(sendings, text); }
 std::optional<SiteState> site_state_named(std::string_view text) { return value_of(site_states, text); }
 std::optional<Outcome> outcome_named(std::string_view text) { return value_of(outcomes, text); }
 

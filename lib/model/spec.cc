@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "model/spec.h"
 
-#include "model/fields.h"
+#include "model/model_file.h"
 #include "model/spec_source.h"
 #include "util/text.h"
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <numeric>
 
 namespace spider::model {
@@ -16,7 +15,6 @@ namespace {
 
 constexpr std::string_view option_place = "--spiderflow";
 constexpr std::string_view variable_place = "SLURM_SPIDERFLOW";
-constexpr int default_sequence = 4096; // when the model can do more; its own maximum if that is shorter
 
 // A setter gives "" or what it expected.
 using Setter = std::string (*)(JobSpec &, const std::string &);
@@ -39,8 +37,8 @@ std::string set_count(std::optional<int> &target, const std::string &text) {
     return trouble;
 }
 
-template <class T>
-std::string set_word(T &target, std::optional<T> value, std::string_view words) {
+template <class T, class U>
+std::string set_word(T &target, std::optional<U> value, std::string_view words) {
     if (!value) return "expected " + std::string(words);
     target = *value;
     return "";
@@ -68,6 +66,15 @@ std::string set_on_failure(JobSpec &spec, const std::string &text) {
     if (trouble.empty() && spec.on_failure != OnFailure::cancel)
         return "not in this version; only on_failure=cancel";
     return trouble;
+}
+
+std::string set_depth(JobSpec &spec, const std::string &text) {
+    if (text == "stages" || text == "fitted") {
+        spec.depth = text == "stages" ? depth_stages : depth_fitted;
+        return "";
+    }
+    return set_count(spec.depth, text).empty() ? ""
+                                               : "expected stages, fitted or a whole number of at least 1";
 }
 
 constexpr std::array keys{
@@ -103,6 +110,11 @@ constexpr std::array keys{
     Key{"objective",
         [](JobSpec &spec, const std::string &text) {
             return set_word(spec.objective, objective_named(text), "jct or throughput");
+        }},
+    Key{"depth", set_depth},
+    Key{"sends",
+        [](JobSpec &spec, const std::string &text) {
+            return set_word(spec.sends, sends_named(text), "async or blocking");
         }},
 };
 
@@ -152,19 +164,10 @@ Error about_model(const JobSpec &spec, const std::string &why) {
 }
 
 Result<void> read_model(JobSpec &spec, const std::string &directory) {
-    auto path = resolved(spec.model_name, directory);
-    std::error_code ignored;
-    if (std::filesystem::is_directory(path, ignored)) path += "/config.json";
-    const auto json = read_json_file(path, 1u << 20);
-    if (!json) return about_model(spec, json.error().what);
-    auto model = read_hugging_face_config(*json);
-    if (!model) return about_model(spec, path + ": " + model.error().what);
-    spec.model = std::move(*model);
-    const auto longest = number_at(*json, "max_position_embeddings").value_or(default_sequence);
-    const int own = spec.model.positions > 0 ? spec.model.positions
-                    : longest >= 1           ? static_cast<int>(std::min<double>(longest, default_sequence))
-                                             : default_sequence;
-    if (spec.sequence == 0) spec.sequence = own;
+    auto file = read_model_file(resolved(spec.model_name, directory));
+    if (!file) return about_model(spec, file.error().what);
+    spec.model = std::move(file->model);
+    if (spec.sequence == 0) spec.sequence = file->sequence;
     if (spec.model.positions > 0 && spec.sequence > spec.model.positions)
         return Error{Errc::invalid, std::string(option_place) + ": seq=" + std::to_string(spec.sequence) +
                                         ": the model has " + std::to_string(spec.model.positions) +

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What a layer costs: FLOPs, parameters, seconds on a GPU type, bytes on a boundary. Pure functions of
-// values.
+// What a layer of a shape costs: FLOPs, parameters, seconds on a GPU type, bytes on a boundary. Pure
+// functions of values; plan/workload.h is what planners ask.
 //
-// FLOPs of one forward layer: 2 per weight and token (matrix products), and 4 x T x s x heads x head_dim for
-// the two products of attention, halved because a causal kernel skips what lies above the diagonal
-// (FlashAttention-2, 3.1). Backward is twice the forward. recompute=full does the forward again, selective
-// only the attention products (Korthikanti et al. 2022, section 5). Tensor parallelism adds two all-reduces
-// of T x h per layer and direction (Shoeybi et al. 2019, section 3).
+// FLOPs of one forward layer: 2 per weight that a token meets (matrix products; of a mixture the router, the
+// shared and the chosen experts), and for the two products of attention 2 x T x heads x (query width + value
+// width) per position looked at. A causal kernel skips what lies above the diagonal (FlashAttention-2, 3.1):
+// s/2 positions, fewer with a window. Backward is twice the forward. recompute=full does the forward again,
+// selective only the attention products (Korthikanti et al. 2022, section 5). Tensor parallelism adds two
+// all-reduces of T x h per layer and direction (Shoeybi et al. 2019, section 3); it splits experts like dense
+// MLPs, expert parallelism is not modelled.
 #pragma once
 
 #include "model/job_spec.h"
@@ -14,12 +16,16 @@
 
 namespace spider::plan {
 
-double layer_parameters(const ModelSpec &model);
+bool has_experts(const ModelSpec &model, int layer);
+
+double layer_parameters(const ModelSpec &model, int layer);
 double embedding_parameters(const ModelSpec &model); // tokens and learned positions
 double head_parameters(const ModelSpec &model); // final norm and the vocabulary's matrix (the copy, if tied)
+double all_parameters(const ModelSpec &model);  // a tied matrix once: what is published as the model's size
+double active_parameters(const ModelSpec &model); // of these, what one token meets
 
-double layer_flops(const JobSpec &spec);     // forward, one micro-batch
-double attention_flops(const JobSpec &spec); // the part of it that selective recomputation does again
+double layer_flops(const JobSpec &spec, int layer);     // forward, one micro-batch
+double attention_flops(const JobSpec &spec, int layer); // the part that selective recomputation does again
 double head_flops(const JobSpec &spec);
 
 struct Bytewise {
@@ -37,10 +43,18 @@ struct Times {
 };
 
 // One micro-batch on one slot of `tp` GPUs of this type.
-Times layer_times(const JobSpec &spec, const GpuType &gpu, int tp);
+Times layer_times(const JobSpec &spec, const GpuType &gpu, int tp, int layer);
 Times head_times(const JobSpec &spec, const GpuType &gpu, int tp);
 
 Bytes boundary_bytes(const JobSpec &spec); // activations of one micro-batch between two stages
+
+// Of a model whose layers are alike, any of them.
+inline double layer_parameters(const ModelSpec &model) { return layer_parameters(model, 0); }
+inline double layer_flops(const JobSpec &spec) { return layer_flops(spec, 0); }
+inline double attention_flops(const JobSpec &spec) { return attention_flops(spec, 0); }
+inline Times layer_times(const JobSpec &spec, const GpuType &gpu, int tp) {
+    return layer_times(spec, gpu, tp, 0);
+}
 
 // Inside a site, until sites say what their own network does: one 100 Gbit/s port per node, as cloud GPU
 // nodes have at least. Nothing here decides between sites, where links are measured.

@@ -12,24 +12,39 @@ namespace {
 
 constexpr int plenty = 1'000'000'000;
 
-// All tensors of one layer and micro-batch that backward reads, on one GPU.
-Bytes layer_activations(const JobSpec &spec, int tp) {
-    const auto &model = spec.model;
-    const double tokens = static_cast<double>(spec.micro_batch) * spec.sequence;
-    const double whole = 4.0 * model.hidden; // inputs of both norms, of attention and of the MLP
-    const double attention = 2.0 * model.heads * model.head_dim + 2.0 * model.kv_heads * model.head_dim;
-    const double mlp = (model.gated_mlp ? 4.0 : 2.0) * model.intermediate;
-    const double masks = model.gated_mlp ? 0.0 : 2.0 * model.hidden; // dropout, one byte each
-    return tokens * (bytewise(spec.precision).activation * (whole + (attention + mlp) / tp) + masks);
+double tokens(const JobSpec &spec) { return static_cast<double>(spec.micro_batch) * spec.sequence; }
+
+// Values per token; `split` ones lie on one GPU of the slot only.
+struct Kept {
+    double whole = 0;
+    double split = 0;
+};
+
+// What attention's matrices and products read: queries, keys, values and the output.
+Kept attention_values(const ModelSpec &model) {
+    const double heads = model.heads, width = model.head_dim;
+    if (!model.latent) {
+        const double before_norm = model.query_key_norm ? (heads + model.kv_heads) * width : 0.0;
+        return {.split = 2.0 * heads * width + 2.0 * model.kv_heads * width + before_norm};
+    }
+    const auto &latent = *model.latent; // before and after the norm of each latent vector
+    return {.whole = 2.0 * latent.query_rank + 2.0 * latent.key_value_rank + latent.rotary_dim,
+            .split = 2.0 * heads * (width + latent.rotary_dim) + 2.0 * heads * latent.value_dim};
 }
 
-Bytes in_flight(const JobSpec &spec, int tp) {
-    if (spec.recompute == Recompute::full) return boundary_bytes(spec); // the layer's input
-    const auto all = layer_activations(spec, tp);
-    if (spec.recompute == Recompute::none) return all;
-    const double output = static_cast<double>(spec.micro_batch) * spec.sequence * spec.model.heads *
-                          spec.model.head_dim * bytewise(spec.precision).activation / tp;
-    return all - output; // the attention products' output is made again
+Kept mlp_values(const ModelSpec &model, int layer) {
+    const double each = model.gated_mlp ? 4.0 : 2.0; // a gated MLP: gate, up, activated gate, product
+    if (!has_experts(model, layer)) return {.split = each * model.intermediate};
+    const auto &experts = *model.experts;
+    const double chosen = experts.per_token;
+    return {.whole = 2.0 * chosen * model.hidden + experts.routed,
+            .split = each * (chosen * experts.width + experts.shared_width)};
+}
+
+Bytes attention_output(const JobSpec &spec, int tp) {
+    const auto &model = spec.model;
+    const int width = model.latent ? model.latent->value_dim : model.head_dim;
+    return tokens(spec) * model.heads * width * bytewise(spec.precision).activation / tp;
 }
 
 int whole(double count) {
@@ -38,17 +53,34 @@ int whole(double count) {
 
 } // namespace
 
+Bytes layer_activations(const JobSpec &spec, int tp, int layer) {
+    const auto &model = spec.model;
+    const auto attention = attention_values(model), mlp = mlp_values(model, layer);
+    const double inputs = (model.norms + 2.0) * model.hidden; // of the norms, of attention and of the MLP
+    const double masks = model.gated_mlp ? 0.0 : 2.0 * model.hidden; // dropout, one byte each
+    const double values = inputs + attention.whole + mlp.whole + (attention.split + mlp.split) / tp;
+    return tokens(spec) * (bytewise(spec.precision).activation * values + masks);
+}
+
+Bytes layer_in_flight(const JobSpec &spec, int tp, int layer) {
+    if (spec.recompute == Recompute::full) return boundary_bytes(spec); // the layer's input
+    const auto all = layer_activations(spec, tp, layer);
+    return spec.recompute == Recompute::none ? all : all - attention_output(spec, tp); // made again
+}
+
+Bytes logits_bytes(const JobSpec &spec, int tp) {
+    return tokens(spec) * spec.model.vocab * (bytewise(spec.precision).activation + 4) / tp;
+}
+
 Memory::Memory(const JobSpec &spec, int tp, int dp) : tied_(spec.model.tied_embeddings) {
     const auto bytes = bytewise(spec.precision);
     const Bytes per_parameter = (bytes.weight + bytes.gradient + bytes.optimizer / dp) / tp;
     layer_state_ = layer_parameters(spec.model) * per_parameter;
     embedding_state_ = embedding_parameters(spec.model) * per_parameter;
     head_state_ = head_parameters(spec.model) * per_parameter;
-    layer_flight_ = in_flight(spec, tp);
-    working_ = spec.recompute == Recompute::full ? layer_activations(spec, tp) : 0;
-    // Logits in the training precision and in fp32 for the loss.
-    logits_ = static_cast<double>(spec.micro_batch) * spec.sequence * spec.model.vocab *
-              (bytes.activation + 4) / tp;
+    layer_flight_ = layer_in_flight(spec, tp, 0);
+    working_ = spec.recompute == Recompute::full ? layer_activations(spec, tp, 0) : 0;
+    logits_ = logits_bytes(spec, tp);
 }
 
 Bytes Memory::fixed(const StageShape &shape) const {

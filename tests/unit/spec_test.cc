@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto keys =
     "keys: model, seq, gbs, mbs, iterations, trainer, sites, precision, sync, on_failure, tp, pp, "
-    "dp, recompute, objective";
+    "dp, recompute, objective, depth, sends";
 
 class Spec : public testing::Test {
   protected:
@@ -48,7 +48,7 @@ class Spec : public testing::Test {
 TEST_F(Spec, AllKeysAreUnderstood) {
     const auto spec = read("model=gpt2.json,seq=512,gbs=64,mbs=2,iterations=20,trainer=torchrun,sites=s1+s2,"
                            "precision=fp32,sync=every,on_failure=cancel,tp=1,pp=4,dp=2,recompute=full,"
-                           "objective=throughput");
+                           "objective=throughput,depth=12,sends=blocking");
     ASSERT_TRUE(spec) << spec.error().what;
     EXPECT_EQ(spec->model.layers, 12);
     EXPECT_EQ(spec->sequence, 512);
@@ -63,6 +63,8 @@ TEST_F(Spec, AllKeysAreUnderstood) {
     EXPECT_EQ(spec->dp, 2);
     EXPECT_EQ(spec->recompute, Recompute::full);
     EXPECT_EQ(spec->objective, Objective::throughput);
+    EXPECT_EQ(spec->depth, 12);
+    EXPECT_EQ(spec->sends, Sends::blocking);
 }
 
 TEST_F(Spec, DefaultsComeFromTheModelAndTheVariable) {
@@ -77,6 +79,10 @@ TEST_F(Spec, DefaultsComeFromTheModelAndTheVariable) {
     for (const auto *bare : {"", "(null)", " "})
         EXPECT_TRUE(read(bare, "model=gpt2.json,gbs=8")) << bare;
     EXPECT_TRUE(read("model=gpt2.json,gbs=8", "off"));
+    EXPECT_EQ(read("model=gpt2.json,gbs=8")->depth, depth_of_trainer);
+    EXPECT_EQ(read("model=gpt2.json,gbs=8")->sends, std::nullopt);
+    EXPECT_EQ(read("model=gpt2.json,gbs=8,depth=stages")->depth, depth_stages);
+    EXPECT_EQ(read("model=gpt2.json,gbs=8,depth=fitted")->depth, depth_fitted);
 }
 
 TEST_F(Spec, FilesHaveTheSameKeys) {
@@ -110,6 +116,11 @@ TEST_F(Spec, MistakesInTheTextAreOneLineWithTheCure) {
     EXPECT_EQ(trouble("tp=0"), "--spiderflow: tp=0: expected a whole number of at least 1");
     EXPECT_EQ(trouble("trainer=magic"),
               "--spiderflow: trainer=magic: expected plain, megatron, torchtitan, deepspeed or torchrun");
+    for (const auto *bad : {"0", "-2", "deep", "1.5"})
+        EXPECT_EQ(trouble("depth=" + std::string(bad)),
+                  "--spiderflow: depth=" + std::string(bad) +
+                      ": expected stages, fitted or a whole number of at least 1");
+    EXPECT_EQ(trouble("sends=later"), "--spiderflow: sends=later: expected async or blocking");
     EXPECT_EQ(trouble("sites=a++b"), "--spiderflow: sites=a++b: expected names with '+' between them");
     EXPECT_EQ(trouble("sites=a+a"), "--spiderflow: sites=a+a: a is named twice");
     EXPECT_EQ(trouble("on_failure=retry"),
