@@ -3,13 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace spider::plan {
 
-namespace {
+Pipeline with_blocking_sends(const Pipeline &pipeline) {
+    Pipeline blocked{pipeline.stages, std::vector<Boundary>(pipeline.boundaries.size())};
+    for (std::size_t i = 0; i < pipeline.boundaries.size(); ++i) {
+        blocked.stages[i].forward += pipeline.boundaries[i].forward();
+        blocked.stages[i + 1].backward += pipeline.boundaries[i].backward();
+    }
+    return blocked;
+}
 
-// What no depth can beat.
-Period floor_of(const Pipeline &pipeline) {
+Period least_period(const Pipeline &pipeline) {
     Period best;
     for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
         const auto at = static_cast<int>(i);
@@ -24,40 +31,65 @@ Period floor_of(const Pipeline &pipeline) {
     return best;
 }
 
-} // namespace
-
 Period period(const Pipeline &pipeline, std::span<const int> depths, int micro_batches) {
-    auto best = floor_of(pipeline);
+    auto best = least_period(pipeline);
     for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
         if (depths[i] >= micro_batches) continue;
         Seconds cycle = pipeline.stages[i].both();
         for (std::size_t j = i + 1; j < pipeline.stages.size(); ++j) {
             cycle += pipeline.boundaries[j - 1].both() + pipeline.stages[j].both();
-            const Seconds mean = cycle / (depths[i] - depths[j] + 1);
-            if (mean > best.seconds)
-                best = {mean, Period::Kind::round_trip, static_cast<int>(i), static_cast<int>(j)};
+            const int tokens = depths[i] - depths[j] + 1;
+            if (cycle > best.seconds * tokens)
+                best = {cycle / tokens, Period::Kind::round_trip, static_cast<int>(i), static_cast<int>(j)};
         }
     }
     return best;
 }
 
-std::vector<int> hiding_depths(const Pipeline &pipeline, std::span<const int> caps) {
+namespace {
+
+// The least depths that reach `tau`; nothing when one of them is above its cap.
+std::optional<std::vector<int>> depths_for(const Pipeline &pipeline, Seconds tau, std::span<const int> caps) {
     const auto stages = pipeline.stages.size();
-    const Seconds tau = floor_of(pipeline).seconds;
-    std::vector<double> wanted(stages, 1.0);
+    std::vector<int> depths(stages, 1);
     for (std::size_t i = stages; i-- > 0;) {
         Seconds cycle = pipeline.stages[i].both();
+        double wanted = i + 1 < stages ? depths[i + 1] : 1;
         for (std::size_t j = i + 1; j < stages; ++j) {
             cycle += pipeline.boundaries[j - 1].both() + pipeline.stages[j].both();
             // A hair below, so that rounding does not cost a micro-batch of memory.
-            if (tau > 0)
-                wanted[i] = std::max(wanted[i], std::ceil(cycle / tau * (1 - 1e-12)) + wanted[j] - 1);
+            wanted = std::max(wanted, std::ceil(cycle / tau * (1 - 1e-12)) + depths[j] - 1);
         }
+        if (wanted > caps[i]) return std::nullopt;
+        depths[i] = static_cast<int>(wanted);
     }
-    std::vector<int> depths(stages, 1);
-    for (std::size_t i = 0; i < stages; ++i) {
-        depths[i] = static_cast<int>(std::min<double>(wanted[i], caps[i]));
-        if (i > 0) depths[i] = std::min(depths[i], depths[i - 1]); // more is never in flight downstream
+    return depths;
+}
+
+} // namespace
+
+std::vector<int> hiding_depths(const Pipeline &pipeline, std::span<const int> caps) {
+    std::vector<int> depths(pipeline.stages.size(), 1);
+    auto low = least_period(pipeline).seconds;
+    if (low <= 0) return depths;
+    if (auto best = depths_for(pipeline, low, caps)) return *best;
+    // Depths of 1 reach the sum of everything: the answer lies between.
+    auto high = std::max(low, one_pass(pipeline));
+    for (int step = 0; step < 60 && high > low * (1 + 1e-9); ++step) {
+        const auto middle = (low + high) / 2;
+        if (auto found = depths_for(pipeline, middle, caps))
+            depths = std::move(*found), high = middle;
+        else
+            low = middle;
+    }
+    return depths;
+}
+
+std::vector<int> falling_depths(int first, std::span<const int> caps) {
+    std::vector<int> depths;
+    for (const int cap : caps) {
+        depths.push_back(std::max(1, std::min(first--, cap)));
+        if (depths.size() > 1) depths.back() = std::min(depths.back(), depths[depths.size() - 2]);
     }
     return depths;
 }
@@ -73,6 +105,61 @@ Seconds one_pass(const Pipeline &pipeline) {
 
 Seconds pipeline_seconds(const Pipeline &pipeline, const Period &period, int micro_batches) {
     return one_pass(pipeline) + (micro_batches - 1) * period.seconds;
+}
+
+namespace {
+
+// A stage of the recurrence, the links that it sends on, and the gradients on their way to it.
+struct Runner {
+    StageTime time;
+    Boundary link; // to the next stage
+    int depth = 1;
+    Seconds free = 0, link_free = 0, back_free = 0; // back_free: of the link from the next stage to this one
+    std::size_t first = 0, slots = 1;               // its part of the ring buffer
+};
+
+} // namespace
+
+std::vector<Seconds> stage_ends(const Pipeline &pipeline, std::span<const int> depths, int micro_batches) {
+    std::vector<Runner> run;
+    std::size_t slots = 0;
+    for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+        const int depth = std::min(depths[i], micro_batches);
+        if (i > 0)
+            run.back().slots = static_cast<std::size_t>(run.back().depth - depth + 1),
+            slots += run.back().slots;
+        run.push_back({.time = pipeline.stages[i], .link = {}, .depth = depth, .first = slots});
+        if (i < pipeline.boundaries.size()) run.back().link = pipeline.boundaries[i];
+    }
+    std::vector<Seconds> gradient(slots + 1, 0); // arrival at stage i of micro-batch n, at first + n % slots
+    // Round r: forward r of every stage that has one, then the backward that 1F1B does after it.
+    for (int r = 0; r < micro_batches + run.front().depth - 1; ++r) {
+        Seconds arrival = 0;
+        for (std::size_t i = 0; i < run.size() && r < micro_batches; ++i) {
+            auto &stage = run[i];
+            stage.free = std::max(stage.free, arrival) + stage.time.forward;
+            stage.link_free = std::max(stage.link_free, stage.free) + stage.link.occupancy;
+            arrival = stage.link_free + stage.link.latency;
+        }
+        for (std::size_t i = run.size(); i-- > 0;) {
+            auto &stage = run[i];
+            const int n = r - stage.depth + 1;
+            if (n < 0 || n >= micro_batches) continue;
+            if (i + 1 < run.size())
+                stage.free =
+                    std::max(stage.free, gradient[stage.first + static_cast<std::size_t>(n) % stage.slots]);
+            stage.free += stage.time.backward;
+            if (i == 0) continue;
+            auto &next = run[i - 1];
+            next.back_free = std::max(next.back_free, stage.free) + next.link.back_occupancy;
+            gradient[next.first + static_cast<std::size_t>(n) % next.slots] =
+                next.back_free + next.link.back_latency;
+        }
+    }
+    std::vector<Seconds> ends;
+    for (const auto &stage : run)
+        ends.push_back(stage.free);
+    return ends;
 }
 
 } // namespace spider::plan
