@@ -34,12 +34,22 @@ Limits read_limits(const Json &json, std::optional<Error> &trouble) {
             .max_tasks_per_node = fields.integer_or("max_tasks_per_node", 0, 0)};
 }
 
+Json known(double value) { return value > 0 ? Json(value) : Json(); }
+
+Json later_json(const std::vector<FreeLater> &later) {
+    Json json; // null = unknown
+    for (const auto &[after, free_nodes] : later)
+        json.push_back({{"after_seconds", after}, {"free_nodes", free_nodes}});
+    return json;
+}
+
 Json class_json(const NodeClass &nodes) {
     return {{"gpu", nodes.gpu.name},
             {"nodes", nodes.nodes},
             {"free_nodes", nodes.free_nodes},
             {"gpus_per_node", nodes.gpus_per_node},
             {"free_gpus_per_node", nodes.free_gpus_per_node},
+            {"later", later_json(nodes.later)},
             {"peak_flops", nodes.gpu.peak_flops},
             {"efficiency", nodes.gpu.efficiency},
             {"memory_bytes", nodes.gpu.memory},
@@ -126,6 +136,11 @@ Json to_json(const Site &site) {
             {"stale", site.stale},
             {"trouble", site.trouble},
             {"routable", site.routable},
+            {"transit", site.transit},
+            {"intra_gbps", known(site.intra_gbps)},
+            {"intra_rtt_ms", known(site.intra_rtt_ms)},
+            {"uplink_gbps", known(site.uplink_gbps)},
+            {"downlink_gbps", known(site.downlink_gbps)},
             {"classes", std::move(classes)}};
 }
 
