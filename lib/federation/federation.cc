@@ -1,63 +1,64 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// What a snapshot answers. How its network is laid: network.cc.
 #include "federation/federation.h"
 
-#include <cmath>
-#include <set>
+#include <algorithm>
 
 namespace spider::federation {
 
 namespace {
 
-bool inside(SiteId id, std::size_t sites) {
-    return id.value >= 0 && static_cast<std::size_t>(id.value) < sites;
-}
+constexpr double bytes_per_gbit = 125e6;
 
-std::optional<Error> trouble_with(const Link &link, const std::vector<Site> &sites) {
-    if (!inside(link.from, sites.size()) || !inside(link.to, sites.size()))
-        return Error{Errc::invalid, "a link names a site that does not exist"};
-    const auto name = "link " + sites[static_cast<std::size_t>(link.from.value)].name + " -> " +
-                      sites[static_cast<std::size_t>(link.to.value)].name;
-    if (link.from == link.to) return Error{Errc::invalid, name + ": from a site to itself"};
-    if (!std::isfinite(link.bandwidth_gbps) || link.bandwidth_gbps <= 0)
-        return Error{Errc::invalid, name + ": bandwidth must be a number above 0 Gbit/s"};
-    if (!std::isfinite(link.rtt_ms) || link.rtt_ms < 0)
-        return Error{Errc::invalid, name + ": RTT must be a number of at least 0 ms"};
-    return std::nullopt;
-}
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 } // namespace
 
-Result<Federation> Federation::make(std::vector<Site> sites, const std::vector<Link> &links) {
-    Federation federation;
-    std::set<std::string_view> names;
-    for (std::size_t i = 0; i < sites.size(); ++i) {
-        if (sites[i].name.empty()) return Error{Errc::invalid, "a site has no name"};
-        if (!names.insert(sites[i].name).second)
-            return Error{Errc::invalid, "two sites have the name " + sites[i].name};
-        sites[i].id = SiteId{static_cast<int>(i)};
-    }
-    federation.links_.resize(sites.size() * sites.size());
-    for (const auto &link : links) {
-        if (auto trouble = trouble_with(link, sites)) return std::move(*trouble);
-        federation.links_[federation.index(link.from, link.to, sites.size())] = link;
-    }
-    federation.sites_ = std::move(sites);
-    return federation;
-}
-
-std::size_t Federation::index(SiteId from, SiteId to, std::size_t sites) {
-    return static_cast<std::size_t>(from.value) * sites + static_cast<std::size_t>(to.value);
-}
-
 const Site *Federation::site(std::string_view name) const {
-    for (const auto &site : sites_)
-        if (site.name == name) return &site;
-    return nullptr;
+    const auto found =
+        std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                         [this](int index, std::string_view text) { return sites_[at(index)].name < text; });
+    if (found == by_name_.end() || sites_[at(*found)].name != name) return nullptr;
+    return &sites_[at(*found)];
+}
+
+const int *Federation::way(SiteId from, SiteId to) const {
+    const auto sites = static_cast<int>(sites_.size());
+    if (from.value < 0 || from.value >= sites || to.value < 0 || to.value >= sites) return nullptr;
+    const auto *way = &ways_[at(from.value) * sites_.size() + at(to.value)];
+    return *way == no_way ? nullptr : way;
 }
 
 std::optional<Link> Federation::link(SiteId from, SiteId to) const {
-    if (!inside(from, sites_.size()) || !inside(to, sites_.size())) return std::nullopt;
-    return links_[index(from, to, sites_.size())];
+    const auto *way = this->way(from, to);
+    if (way == nullptr) return std::nullopt;
+    const auto index = at(*way - first_link_);
+    Link link{from, to, capacities_[at(*way)]};
+    link.rtt_ms = index < links_.size() ? links_[index].rtt_ms : route_rtts_[index - links_.size()];
+    for (const int resource : resources(from, to))
+        link.bandwidth_gbps = std::min(link.bandwidth_gbps, capacities_[at(resource)]);
+    return link;
+}
+
+std::span<const int> Federation::resources(SiteId from, SiteId to) const {
+    const auto *way = this->way(from, to);
+    if (way == nullptr) return {};
+    if (starts_.empty()) return {way, 1};
+    const auto index = at(*way - first_link_);
+    return std::span(crossings_).subspan(starts_[index], starts_[index + 1] - starts_[index]);
+}
+
+double Federation::capacity(int resource) const { return capacities_[at(resource)] * bytes_per_gbit; }
+
+std::string Federation::resource_name(int resource) const {
+    const auto shared = static_cast<int>(network_.shared.size());
+    if (resource < shared) return "shared " + network_.shared[at(resource)].name;
+    if (resource < first_link_) {
+        const int gateway = resource - shared;
+        return (gateway % 2 == 0 ? "uplink of " : "downlink of ") + sites_[at(gateway / 2)].name;
+    }
+    const auto found = at(static_cast<int>(std::find(ways_.begin(), ways_.end(), resource) - ways_.begin()));
+    return sites_[found / sites_.size()].name + " -> " + sites_[found % sites_.size()].name;
 }
 
 } // namespace spider::federation

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Snapshots made of values: what a flow between two sites crosses, and what is left of it.
 #include "federation/federation.h"
-#include "model/fields.h"
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <limits>
+#include <malloc.h>
 
 namespace spider::federation {
 namespace {
 
-Result<Federation> read(std::string_view text) {
-    const auto json = model::parse_json(text);
-    EXPECT_TRUE(json) << text;
-    return read_federation(*json);
-}
-
-std::string trouble(std::string_view text) {
-    const auto federation = read(text);
-    return federation ? "no trouble" : federation.error().what;
-}
+constexpr SiteId a{0}, b{1}, c{2};
+constexpr double gbit = 1e9 / 8; // bytes
 
 Site named(const std::string &name) { return {.name = name}; }
+
+std::vector<std::string> crossed(const Federation &federation, SiteId from, SiteId to) {
+    std::vector<std::string> names;
+    for (const int resource : federation.resources(from, to))
+        names.push_back(federation.resource_name(resource));
+    return names;
+}
+
+using Names = std::vector<std::string>;
 
 TEST(Federation, FindsSitesByNameAndLinksByDirection) {
     const auto federation = Federation::make({named("a"), named("b")}, {{SiteId{0}, SiteId{1}, 10, 20}});
@@ -50,88 +51,138 @@ TEST(Federation, SenselessLinksAndNamesAreRefusedByName) {
     EXPECT_EQ(Federation::make({named("")}, {}).error().what, "a site has no name");
 }
 
-TEST(FederationFile, PublishedTopologiesLoadAsTheyAre) {
-    int files = 0;
-    for (const auto &entry : std::filesystem::directory_iterator(SF_TEST_DATA "/topologies")) {
-        const auto json = model::read_json_file(entry.path());
-        ASSERT_TRUE(json) << json.error().what;
-        const auto federation = read_federation(*json);
-        ASSERT_TRUE(federation) << entry.path() << ": " << federation.error().what;
-        EXPECT_GE(federation->sites().size(), 2u) << entry.path();
-        ++files;
-    }
-    EXPECT_GE(files, 10);
+TEST(Federation, SenselessGatewaysSharedLinksAndReservationsAreRefusedByName) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const auto about_site = [](Site site) { return Federation::make({std::move(site)}, {}).error().what; };
+    EXPECT_EQ(about_site({.name = "a", .uplink_gbps = nan}),
+              "site a: uplink must be a number of at least 0 Gbit/s, 0 = none given");
+    EXPECT_EQ(about_site({.name = "a", .downlink_gbps = -1}),
+              "site a: downlink must be a number of at least 0 Gbit/s, 0 = none given");
+    EXPECT_EQ(about_site({.name = "a", .intra_rtt_ms = nan}),
+              "site a: RTT inside must be a number of at least 0 ms");
+    const auto what = [](Network network) {
+        return Federation::make({named("a"), named("b")}, {{a, b, 1, 1}}, std::move(network)).error().what;
+    };
+    EXPECT_EQ(what({.shared = {{"", 1, {}}}, .reserved = {}}), "a shared link has no name");
+    EXPECT_EQ(what({.shared = {{"sea", 1, {}}, {"sea", 1, {}}}, .reserved = {}}),
+              "two shared links have the name sea");
+    for (const double bad : {0.0, -1.0, nan})
+        EXPECT_EQ(what({.shared = {{"sea", bad, {}}}, .reserved = {}}),
+                  "shared link sea: gbps must be a number above 0 Gbit/s");
+    EXPECT_EQ(what({.shared = {{"sea", 1, {{a, c}}}}, .reserved = {}}),
+              "shared link sea: pair names a site that does not exist");
+    EXPECT_EQ(what({.shared = {{"sea", 1, {{b, b}}}}, .reserved = {}}),
+              "shared link sea: pair b -> b: from a site to itself");
+    EXPECT_EQ(what({.shared = {}, .reserved = {{c, a, 1}}}),
+              "a reservation names a site that does not exist");
+    EXPECT_EQ(what({.shared = {}, .reserved = {{a, a, 1}}}), "reservation a -> a: from a site to itself");
+    EXPECT_EQ(what({.shared = {}, .reserved = {{a, b, nan}}}),
+              "reservation a -> b: gbps must be a number of at least 0 Gbit/s");
+    EXPECT_EQ(Federation::make({named("a"), named("b")}, {{a, b, 1, 1, -1, 0}}).error().what,
+              "link a -> b: streams and window_bytes must be at least 0, 0 = none given");
+    EXPECT_EQ(Federation::make(std::vector<Site>(4097), {}).error().what, "4097 sites; at most 4096");
 }
 
-TEST(FederationFile, DirectionAndEmptyCellsOfTheMatricesAreKept) {
-    const auto json = model::read_json_file(SF_TEST_DATA "/topologies/fluidstack_3region.json");
-    const auto federation = read_federation(*json);
+TEST(Federation, ALaterLinkBetweenTheSameSitesReplacesTheEarlier) {
+    const auto federation =
+        Federation::make({named("a"), named("b")}, {{a, b, 1, 1}, {b, a, 2, 2}, {a, b, 3, 3}});
     ASSERT_TRUE(federation);
-    const auto east = federation->site("East")->id, west = federation->site("West")->id;
-    EXPECT_EQ(federation->link(east, west)->bandwidth_gbps, 0.15);
-    EXPECT_EQ(federation->link(west, east)->bandwidth_gbps, 1.17);
-    EXPECT_EQ(federation->link(west, east)->rtt_ms, 60.2);
-    EXPECT_FALSE(federation->link(east, east));
-    const auto sparse = read(R"({"sites":[{"name":"a"},{"name":"b"}],"bw_gbps":[[0,null],[2,0]],
-                                 "rtt_ms":[[0,5],[5,0]]})");
-    ASSERT_TRUE(sparse) << sparse.error().what;
-    EXPECT_FALSE(sparse->link(SiteId{0}, SiteId{1}));
-    EXPECT_TRUE(sparse->link(SiteId{1}, SiteId{0}));
+    EXPECT_EQ(federation->link(a, b), (Link{a, b, 3, 3}));
+    EXPECT_EQ(federation->link(b, a), (Link{b, a, 2, 2}));
+    EXPECT_EQ(federation->links().size(), 2u);
 }
 
-TEST(FederationFile, GpusAloneMeanEightPerNode) {
-    const auto federation = read(R"({"sites":[{"name":"a","gpu":"H100","gpus":20},
-        {"name":"b","gpu":"V100-16","nodes":3,"gpus_per_node":4,"free_nodes":2,"free_gpus_per_node":1}]})");
-    ASSERT_TRUE(federation) << federation.error().what;
-    const auto &a = federation->sites()[0].classes;
-    ASSERT_EQ(a.size(), 2u);
-    EXPECT_EQ(a[0].nodes, 2);
-    EXPECT_EQ(a[0].gpus_per_node, 8);
-    EXPECT_EQ(a[1].nodes, 1);
-    EXPECT_EQ(a[1].free_gpus_per_node, 4);
-    const auto &b = federation->sites()[1].classes[0];
-    EXPECT_EQ(b.gpu.memory, 16e9);
-    EXPECT_EQ(b.free_nodes, 2);
-    EXPECT_EQ(b.free_gpus_per_node, 1);
+TEST(Federation, MeasuredLinksAloneCrossJustThemselves) {
+    const auto federation = Federation::make({named("a"), named("b")}, {{a, b, 4, 1}, {b, a, 2, 1}});
+    ASSERT_TRUE(federation);
+    EXPECT_EQ(crossed(*federation, a, b), Names{"a -> b"});
+    EXPECT_EQ(crossed(*federation, b, a), Names{"b -> a"});
+    EXPECT_EQ(federation->capacity(federation->resources(a, b)[0]), 4 * gbit);
+    EXPECT_TRUE(federation->resources(a, a).empty());
+    EXPECT_TRUE(federation->resources(a, SiteId{2}).empty());
 }
 
-TEST(FederationFile, WhatIsPrintedReadsBackTheSame) {
-    for (const auto *name : {"skyplane_8", "fluidstack_3region", "ibmcloud_rtt"}) {
-        const auto json = model::read_json_file(SF_TEST_DATA "/topologies/" + std::string(name) + ".json");
-        const auto once = read_federation(*json);
-        ASSERT_TRUE(once);
-        const auto twice = read(model::print_json(to_json(*once)));
-        ASSERT_TRUE(twice) << twice.error().what;
-        EXPECT_EQ(twice->sites(), once->sites());
-        EXPECT_EQ(to_json(*twice), to_json(*once));
-    }
+// 8 streams of 1 MB in 100 ms: 80 MB/s = 0.64 Gbit/s. In 10 ms the line is the limit.
+TEST(Federation, AWindowLimitsALongLinkAndNotAShortOne) {
+    const auto federation =
+        Federation::make({named("a"), named("b"), named("c")}, {{a, b, 5, 100, 8, 1'000'000},
+                                                                {a, c, 5, 10, 8, 1'000'000},
+                                                                {b, a, 5, 100, 8, 0},
+                                                                {c, a, 5, 0, 8, 1'000'000}});
+    ASSERT_TRUE(federation);
+    EXPECT_DOUBLE_EQ(federation->link(a, b)->bandwidth_gbps, 0.64);
+    EXPECT_DOUBLE_EQ(federation->capacity(federation->resources(a, b)[0]), 80e6);
+    EXPECT_EQ(federation->link(a, c)->bandwidth_gbps, 5);
+    EXPECT_EQ(federation->link(b, a)->bandwidth_gbps, 5);
+    EXPECT_EQ(federation->link(c, a)->bandwidth_gbps, 5);
 }
 
-TEST(FederationFile, EveryMistakeIsOneLineWithItsPlace) {
-    EXPECT_EQ(trouble("[]"), "federation: expected an object");
-    EXPECT_EQ(trouble("{}"), "federation: sites: missing; expected a list");
-    EXPECT_EQ(trouble(R"({"sites":[{}]})"), "sites[0]: name: missing; expected a text");
-    EXPECT_EQ(trouble(R"({"sites":[3]})"), "sites[0]: expected an object");
-    EXPECT_EQ(trouble(R"({"sites":[{"name":"a","gpu":"h100","nodes":-1,"gpus_per_node":8}]})"),
-              "sites[0] a: nodes: expected a whole number between 0 and 1000000");
-    EXPECT_EQ(trouble(R"({"sites":[{"name":"a","nodes":1,"gpus_per_node":8}]})"),
-              "sites[0] a: gpu: missing; expected a text");
-    EXPECT_EQ(
-        trouble(R"({"sites":[{"name":"a","gpu":"h900","gpus":8}]})")
-            .find(
-                "sites[0] a: gpu: unknown type 'h900'; give peak_flops and memory_bytes, or one of: gb300, "),
-        0u);
-    EXPECT_EQ(trouble(R"({"sites":[{"name":"a"},{"name":"b"}],"bw_gbps":[[1]],"rtt_ms":[[1]]})"),
-              "bw_gbps: expected 2 rows, one per site");
-    EXPECT_EQ(
-        trouble(R"({"sites":[{"name":"a"},{"name":"b"}],"bw_gbps":[[0,1],[1,0]],"rtt_ms":[[0,1],[1]]})"),
-        "rtt_ms[1]: expected 2 numbers, one per site");
-    EXPECT_EQ(
-        trouble(R"({"sites":[{"name":"a"},{"name":"b"}],"bw_gbps":[[0,"x"],[1,0]],"rtt_ms":[[0,1],[1,0]]})"),
-        "bw_gbps[0]: expected numbers or null");
-    EXPECT_EQ(
-        trouble(R"({"sites":[{"name":"a"},{"name":"b"}],"bw_gbps":[[0,-5],[1,0]],"rtt_ms":[[0,1],[1,0]]})"),
-        "link a -> b: bandwidth must be a number above 0 Gbit/s");
+TEST(Federation, AReservationLeavesTheRestAndNeverLessThanOnePercent) {
+    const std::vector<Site> sites{named("a"), named("b")};
+    const std::vector<Link> links{{a, b, 10, 1}, {b, a, 10, 1}};
+    const auto left = [&](std::vector<Reservation> reserved) {
+        return Federation::make(sites, links, {.shared = {}, .reserved = std::move(reserved)});
+    };
+    EXPECT_DOUBLE_EQ(left({{a, b, 3}, {a, b, 4}})->link(a, b)->bandwidth_gbps, 3);
+    EXPECT_DOUBLE_EQ(left({{a, b, 3}, {a, b, 4}})->link(b, a)->bandwidth_gbps, 10);
+    EXPECT_DOUBLE_EQ(left({{a, b, 25}})->link(a, b)->bandwidth_gbps, 0.1);
+}
+
+// The streams of others fill the line, not our window: 10 - 7 = 3 Gbit/s are left for a window of 4.
+TEST(Federation, AReservationComesOffTheLineAndNotOffTheWindow) {
+    const auto federation = Federation::make({named("a"), named("b")}, {{a, b, 10, 16, 8, 1'000'000}},
+                                             {.shared = {}, .reserved = {{a, b, 7}}});
+    EXPECT_DOUBLE_EQ(federation->link(a, b)->bandwidth_gbps, 3);
+    const auto little = Federation::make({named("a"), named("b")}, {{a, b, 10, 16, 8, 1'000'000}},
+                                         {.shared = {}, .reserved = {{a, b, 2}}});
+    EXPECT_DOUBLE_EQ(little->link(a, b)->bandwidth_gbps, 4);
+}
+
+TEST(Federation, GatewaysAreSharedByAllThatLeavesOrEnters) {
+    auto one = named("a"), two = named("b");
+    one.uplink_gbps = 6;
+    two.downlink_gbps = 4;
+    const auto federation =
+        Federation::make({one, two, named("c")}, {{a, b, 10, 1}, {a, c, 5, 1}, {c, b, 3, 1}},
+                         {.shared = {}, .reserved = {{a, c, 1}}});
+    ASSERT_TRUE(federation);
+    EXPECT_EQ(crossed(*federation, a, b), (Names{"a -> b", "uplink of a", "downlink of b"}));
+    EXPECT_EQ(crossed(*federation, a, c), (Names{"a -> c", "uplink of a"}));
+    EXPECT_EQ(crossed(*federation, c, b), (Names{"c -> b", "downlink of b"}));
+    EXPECT_DOUBLE_EQ(federation->link(a, b)->bandwidth_gbps, 4);
+    EXPECT_DOUBLE_EQ(federation->link(a, c)->bandwidth_gbps, 4);
+    EXPECT_DOUBLE_EQ(federation->capacity(federation->resources(a, b)[1]), 5 * gbit);
+}
+
+TEST(Federation, ASharedLinkIsCrossedByItsPairsInTheirDirectionOnly) {
+    const auto federation =
+        Federation::make({named("a"), named("b"), named("c")}, {{a, c, 10, 1}, {b, c, 10, 1}, {c, a, 10, 1}},
+                         {.shared = {{"sea", 8, {{a, c}, {b, c}, {a, c}, {a, b}}}}, .reserved = {{b, c, 5}}});
+    ASSERT_TRUE(federation);
+    EXPECT_EQ(crossed(*federation, a, c), (Names{"a -> c", "shared sea"}));
+    EXPECT_EQ(crossed(*federation, b, c), (Names{"b -> c", "shared sea"}));
+    EXPECT_EQ(crossed(*federation, c, a), (Names{"c -> a"}));
+    EXPECT_DOUBLE_EQ(federation->link(a, c)->bandwidth_gbps, 3);
+    EXPECT_DOUBLE_EQ(federation->link(c, a)->bandwidth_gbps, 10);
+}
+
+TEST(Federation, AThousandSitesAllLinkedStayBelowSixtyMegabytes) {
+    std::vector<Site> sites;
+    std::vector<Link> links;
+    for (int i = 0; i < 1024; ++i)
+        sites.push_back(named("site" + std::to_string(i)));
+    for (int i = 0; i < 1024; ++i)
+        for (int j = 0; j < 1024; ++j)
+            if (i != j) links.push_back({SiteId{i}, SiteId{j}, 1.0 + i % 7, 1.0 + j % 100});
+    const auto used = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
+    const auto before = used();
+    const auto federation = Federation::make(sites, links);
+    const auto after = used();
+    ASSERT_TRUE(federation);
+    RecordProperty("bytes", std::to_string(after - before));
+    EXPECT_LE(after - before, 60'000'000u);
+    EXPECT_EQ(federation->link(SiteId{1023}, SiteId{5})->bandwidth_gbps, 2);
+    EXPECT_EQ(federation->site("site1000")->id, SiteId{1000});
 }
 
 } // namespace
