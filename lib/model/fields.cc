@@ -75,6 +75,20 @@ std::vector<double> Fields::reals(std::string_view key, int count, double max) {
     return {0};
 }
 
+std::vector<int> Fields::integers_or_none(std::string_view key, int count) {
+    std::vector<int> numbers;
+    if (!has(key)) return numbers;
+    for (const auto &item : list(key)) {
+        const double number = item.is_number() ? item.get<double>() : std::nan("");
+        if (number >= 0 && number < count && number == std::floor(number))
+            numbers.push_back(static_cast<int>(number));
+        else
+            fail(key, "expected a list of whole numbers below " + std::to_string(count));
+    }
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+}
+
 double Fields::real_or(std::string_view key, double fallback, double min) {
     return has(key) ? real(key, min) : fallback;
 }

@@ -22,6 +22,7 @@ class Fields {
     double real(std::string_view key, double min, double max = std::numeric_limits<double>::max());
     // A number, or a list of `count` of them, each between 0 and `max`.
     std::vector<double> reals(std::string_view key, int count, double max);
+    std::vector<int> integers_or_none(std::string_view key, int count); // each below `count`; sorted
     double real_or(std::string_view key, double fallback, double min);
     std::string text(std::string_view key);
     std::string text_or(std::string_view key, std::string_view fallback);

@@ -34,20 +34,6 @@ constexpr std::array sizes{
     Size{"head_dim", &ModelSpec::head_dim}, Size{"vocab", &ModelSpec::vocab},
 };
 
-std::vector<int> read_layer_numbers(Fields &fields, std::string_view key, int layers) {
-    std::vector<int> numbers;
-    if (!fields.has(key)) return numbers;
-    for (const auto &item : fields.list(key)) {
-        const double value = item.is_number() ? item.get<double>() : -1;
-        if (value < 0 || value >= layers || value != static_cast<int>(value)) {
-            fields.fail(key, "expected numbers of layers");
-            return {};
-        }
-        numbers.push_back(static_cast<int>(value));
-    }
-    return numbers;
-}
-
 LatentAttention read_latent(const Json &json, const std::string &place, std::optional<Error> &trouble) {
     Fields fields(json, place, trouble);
     return {.query_rank = fields.integer_or("query_rank", 0, 0),
@@ -71,7 +57,8 @@ Experts read_experts(const Json &json, int layers, const std::string &place, std
     experts.width = fields.integer("width", 1);
     experts.shared_width = fields.integer_or("shared_width", 0, 0);
     experts.shared_gate = fields.flag_or("shared_gate", false);
-    experts.dense_layers = read_layer_numbers(fields, "dense_layers", layers);
+    experts.router_bias = fields.flag_or("router_bias", false);
+    experts.dense_layers = fields.integers_or_none("dense_layers", layers);
     return experts;
 }
 
@@ -86,7 +73,7 @@ Json to_json(const Experts &experts) {
 
 Window read_window(const Json &json, int layers, const std::string &place, std::optional<Error> &trouble) {
     Fields fields(json, place, trouble);
-    return {fields.integer("tokens", 1), read_layer_numbers(fields, "full_layers", layers)};
+    return {fields.integer("tokens", 1), fields.integers_or_none("full_layers", layers)};
 }
 
 void read_shape(Fields &fields, ModelSpec &model) {

@@ -27,6 +27,7 @@ struct Experts {
     int width = 0;                 // of one routed expert
     int shared_width = 0;          // of all that every token passes, together
     bool shared_gate = false;      // Qwen2-MoE weighs the shared expert by the token
+    bool router_bias = false;      // DeepSeek-V3 balances the experts with one number each
     std::vector<int> dense_layers; // those with an ordinary MLP of width ModelSpec::intermediate
     bool operator==(const Experts &) const = default;
 };

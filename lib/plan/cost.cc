@@ -58,10 +58,14 @@ double vector_parameters(const ModelSpec &model, int layer) {
     if (!model.gated_mlp) return 2.0 * model.norms * h + query_key_value + h + model.intermediate + h;
     double sum = model.norms * h;
     if (model.query_key_norm) sum += 2.0 * model.head_dim;
-    if (model.query_key_value_bias) sum += query_key_value;
+    if (model.query_key_value_bias)
+        sum += model.latent
+                   ? model.latent->query_rank + model.latent->key_value_rank + model.latent->rotary_dim
+                   : query_key_value;
     if (model.output_bias) sum += h;
     if (model.mlp_bias && !has_experts(model, layer)) sum += 2.0 * model.intermediate + h;
-    if (model.latent) sum += model.latent->query_rank + model.latent->key_value_rank;
+    if (model.latent) sum += model.latent->query_rank + model.latent->key_value_rank; // their norms
+    if (has_experts(model, layer) && model.experts->router_bias) sum += model.experts->routed;
     return sum;
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/workload.h"
 
+#include "model/gpu_table.h"
 #include "plan/memory.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace spider::plan {
 
@@ -31,6 +33,56 @@ PerLayer divided(PerLayer values, double by) {
 bool names(std::string_view name, std::string_view gpu) {
     return gpu == name || (gpu.starts_with(name) && (gpu[name.size()] == '_' || gpu[name.size()] == '-'));
 }
+
+// The one that was taken under conditions most like these; the type of GPU counts most.
+const Measurement &nearest(const JobSpec &spec, const GpuType &gpu, int tp) {
+    const auto likeness = [&](const Measurement &one) {
+        return 8 * names(one.layers.gpu, gpu.name) + 4 * (one.tp == tp) +
+               2 * (one.micro_batch == spec.micro_batch) + (one.sequence == spec.sequence);
+    };
+    return *std::max_element(
+        spec.model.measurements.begin(), spec.model.measurements.end(),
+        [&](const Measurement &a, const Measurement &b) { return likeness(a) < likeness(b); });
+}
+
+// Times the formulas' seconds by measured over formulas' seconds of what was measured.
+class Calibration {
+  public:
+    Calibration(const JobSpec &spec, const GpuType &gpu, int tp)
+        : measured_(nearest(spec, gpu, tp)), as_measured_(spec),
+          gpu_(names(measured_.layers.gpu, gpu.name)
+                   ? gpu
+                   : model::gpu_type_named(measured_.layers.gpu).value_or(gpu)) {
+        as_measured_.micro_batch = measured_.micro_batch;
+        as_measured_.sequence = measured_.sequence;
+        as_measured_.recompute = measured_.recompute;
+    }
+
+    Times layer(const Times &formulas, int layer) {
+        const auto then = layer_times(as_measured_, gpu_, measured_.tp, layer);
+        const Times ratio{of_layer(measured_.layers.forward, layer) / then.forward,
+                          of_layer(measured_.layers.backward, layer) / then.backward};
+        sum_.forward += ratio.forward, sum_.backward += ratio.backward, ++layers_;
+        return {formulas.forward * ratio.forward, formulas.backward * ratio.backward};
+    }
+
+    // After all layers: a head that was not measured is as much slower as they are.
+    [[nodiscard]] Times head(const Times &formulas) const {
+        const auto then = head_times(as_measured_, gpu_, measured_.tp);
+        const auto ratio = [&](Seconds measured, Seconds formula, double layers) {
+            return measured > 0 ? measured / formula : layers / layers_;
+        };
+        return {formulas.forward * ratio(measured_.head_forward, then.forward, sum_.forward),
+                formulas.backward * ratio(measured_.head_backward, then.backward, sum_.backward)};
+    }
+
+  private:
+    const Measurement &measured_; // borrowed from the job
+    JobSpec as_measured_;
+    GpuType gpu_;
+    Times sum_; // of the layers' ratios
+    int layers_ = 0;
+};
 
 const LayerSeconds &times_on(const ExplicitModel &costs, const GpuType &gpu) {
     const LayerSeconds *best = &costs.times.front();
@@ -105,13 +157,17 @@ Workload::Speeds Workload::speeds(const JobSpec &spec, const GpuType &gpu, int t
         const auto &times = times_on(*spec.model.costs, gpu);
         return {LayerSums(times.forward), LayerSums(times.backward), {}};
     }
-    std::vector<double> forward, backward;
+    std::optional<Calibration> calibration;
+    if (!spec.model.measurements.empty()) calibration.emplace(spec, gpu, tp);
+    PerLayer forward, backward;
     for (int layer = 0; layer < layers_; ++layer) {
-        const auto times = layer_times(spec, gpu, tp, layer);
+        auto times = layer_times(spec, gpu, tp, layer);
+        if (calibration) times = calibration->layer(times, layer);
         forward.push_back(times.forward);
         backward.push_back(times.backward);
     }
-    return {LayerSums(forward), LayerSums(backward), head_times(spec, gpu, tp)};
+    const auto head = head_times(spec, gpu, tp);
+    return {LayerSums(forward), LayerSums(backward), calibration ? calibration->head(head) : head};
 }
 
 Times Workload::times(int gpu, int first, int last) const {
@@ -170,14 +226,19 @@ std::string trouble_with_tensor_size(const ModelSpec &model, int tp) {
         return says + ": the model's numbers hold for tp=" + std::to_string(model.costs->tp);
     }
     const auto divides = [tp](int size) { return size % tp == 0; };
-    const auto heads_for_keys = divides(model.kv_heads) || tp % model.kv_heads == 0;
-    const bool mixture =
-        !model.experts || (divides(model.experts->width) && divides(model.experts->shared_width));
-    const bool dense = divides(model.intermediate);
-    if (divides(model.heads) && heads_for_keys && mixture && dense) return {};
-    return says + " does not divide the model's " + std::to_string(model.heads) + " heads (" +
-           std::to_string(model.kv_heads) + " for keys) and " + std::to_string(model.intermediate) +
-           " MLP columns";
+    const bool heads = divides(model.heads) && (divides(model.kv_heads) || tp % model.kv_heads == 0);
+    const auto *experts = model.experts ? &*model.experts : nullptr;
+    const bool dense = !experts || !experts->dense_layers.empty();
+    const bool columns = (!dense || divides(model.intermediate)) &&
+                         (!experts || (divides(experts->width) && divides(experts->shared_width)));
+    if (heads && columns) return {};
+    auto text = says + " does not divide the model's " + std::to_string(model.heads) + " heads (" +
+                std::to_string(model.kv_heads) + " for keys) and ";
+    if (dense) text += std::to_string(model.intermediate) + " MLP columns";
+    if (experts) text += (dense ? ", " : "") + std::to_string(experts->width) + " columns of an expert";
+    if (experts && experts->shared_width > 0)
+        text += ", " + std::to_string(experts->shared_width) + " of the shared ones";
+    return text;
 }
 
 } // namespace spider::plan
