@@ -68,6 +68,7 @@ Json to_json(const Experts &experts) {
             {"width", experts.width},
             {"shared_width", experts.shared_width},
             {"shared_gate", experts.shared_gate},
+            {"router_bias", experts.router_bias},
             {"dense_layers", experts.dense_layers}};
 }
 

@@ -37,7 +37,7 @@ bool names(std::string_view name, std::string_view gpu) {
 // The one that was taken under conditions most like these; the type of GPU counts most.
 const Measurement &nearest(const JobSpec &spec, const GpuType &gpu, int tp) {
     const auto likeness = [&](const Measurement &one) {
-        return 8 * names(one.layers.gpu, gpu.name) + 4 * (one.tp == tp) +
+        return 16 * (one.layers.gpu == gpu.name) + 8 * names(one.layers.gpu, gpu.name) + 4 * (one.tp == tp) +
                2 * (one.micro_batch == spec.micro_batch) + (one.sequence == spec.sequence);
     };
     return *std::max_element(
@@ -93,8 +93,7 @@ const LayerSeconds &times_on(const ExplicitModel &costs, const GpuType &gpu) {
 
 } // namespace
 
-LayerSums::LayerSums(const PerLayer &values) {
-    each_ = values.front();
+LayerSums::LayerSums(const PerLayer &values) : each_(values.empty() ? 0 : values.front()) {
     if (std::all_of(values.begin(), values.end(), [this](double value) { return value == each_; })) return;
     before_.push_back(0);
     for (const double value : values)

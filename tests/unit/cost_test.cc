@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Costs against published numbers: parameter counts of released models, Megatron-LM's FLOP formula, the
 // activation table of Korthikanti et al.
+#include "model/model_file.h"
 #include "plan/bounds.h"
 #include "plan/cost.h"
 #include "plan/memory.h"
+#include "plan/workload.h"
 
 #include "plan_fixture.h"
 
@@ -104,6 +106,112 @@ TEST(Memory, EndsOfThePipelineAreHeavierAndTiedEmbeddingsAreHeldTwice) {
     const auto both = memory.stage({.layers = 1, .first = true, .last = true});
     EXPECT_LT(both, memory.stage({.layers = 1, .first = true}) + memory.stage({.layers = 1, .last = true}) -
                         middle - 17.0 * 50257 * 768);
+}
+
+const std::vector<GpuType> h100{*model::gpu_type_named("h100")};
+
+JobSpec of_file(const std::string &name) {
+    const auto file = model::read_model_file(SF_TEST_DATA "/models/" + name + ".json");
+    EXPECT_TRUE(file) << file.error().what;
+    auto spec = job(file->model);
+    spec.sequence = file->sequence;
+    return spec;
+}
+
+TEST(Memory, StatesOfTheStagesSumToAllParametersHoweverLayersAreSplit) {
+    for (const auto *name : {"llama-2-13b", "deepseek-v2-lite", "mixtral-8x7b"}) {
+        const auto spec = of_file(name);
+        const Workload work(spec, 1, h100);
+        const int last = work.layers() - 1;
+        for (const int cut : {0, 5, last - 1}) {
+            const auto logits = logits_bytes(spec, 1);
+            const auto sum = work.memory(0, cut, 0, 1) + work.memory(cut + 1, last, 0, 1) - logits;
+            EXPECT_NEAR(sum / (18 * all_parameters(spec.model)), 1, 1e-12) << name;
+        }
+    }
+}
+
+TEST(Memory, IsCountedForEachStageAndNotAveraged) {
+    // github.com/NVIDIA-NeMo/Megatron-Bridge, pull 5077: stages of 1, 2, 2 and 3 layers.
+    const auto spec = of_file("llama-2-13b");
+    const Workload work(spec, 1, h100);
+    const auto one = work.memory(2, 2, 1, 1);
+    EXPECT_NEAR(work.memory(5, 7, 1, 1) / one, 3, 1e-12);
+    EXPECT_GT(work.memory(0, 0, 4, 1), work.memory(1, 1, 4, 1)) << "the embedding";
+    EXPECT_GT(work.memory(39, 39, 1, 1), one) << "head and logits";
+    EXPECT_GT(work.memory(0, 4, 8, 1), work.memory(20, 24, 4, 1)) << "early stages hold more in flight";
+}
+
+TEST(Memory, TheEmbeddingOfALargeVocabularyWeighsMoreThanALayer) {
+    // github.com/bigscience-workshop/Megatron-DeepSpeed, issue 186: BLOOM's layers have 12 x 14336 x 14336
+    // parameters, the embedding of its 250k words 1.46 times as many.
+    ModelSpec bloom{"GPT2LMHeadModel", 70, 14336, 57344, 112, 112, 128, 250880, 0, false, true};
+    auto spec = job(bloom);
+    const Workload work(spec, 1, h100);
+    const auto layer = work.memory(1, 1, 0, 1);
+    EXPECT_NEAR((work.memory(0, 0, 0, 1) - layer) / layer, 250880.0 / (12 * 14336), 0.01);
+    EXPECT_EQ(work.tied_gradient(), 250880.0 * 14336 * 4);
+    EXPECT_GT(work.times(0, 69, 69).forward, 2 * work.times(0, 68, 68).forward) << "so does the head";
+}
+
+TEST(Memory, ExpertsAreDividedByTheTensorSizeOnce) {
+    // github.com/NVIDIA-NeMo/Megatron-Bridge, pull 3744. Qwen3-30B-A3B: 128 experts of 3 x 2048 x 768.
+    const auto spec = of_file("qwen3-30b-a3b");
+    const auto layer = [&](int tp) { return Workload(spec, tp, h100).memory(1, 1, 0, 1); };
+    EXPECT_NEAR(layer(1) / layer(4), 4, 1e-12);
+    const double experts = 128.0 * 3 * 2048 * 768;
+    EXPECT_GT(layer(4), 18 * experts / 4);
+    EXPECT_LT(layer(4), 1.1 * 18 * experts / 4);
+}
+
+TEST(Memory, ActivationsOfExpertsAreCounted) {
+    // github.com/NVIDIA/Megatron-LM, issue 1784. Mixtral: 2 of 8 experts for each token; per token and
+    // chosen expert the token's copy, 4 values for each of 14336 columns, and the output.
+    const auto mixture = of_file("mixtral-8x7b"), dense = of_file("mistral-7b");
+    for (const int tp : {1, 8}) {
+        const auto more = layer_activations(mixture, tp, 0) - layer_activations(dense, tp, 0);
+        const auto by_hand = 2.0 * (2 * (4096 + 4096) + 8 + 4.0 * 14336 / tp) * mixture.sequence;
+        EXPECT_NEAR(more / by_hand, 1, 1e-12) << tp;
+    }
+}
+
+TEST(Memory, SelectiveRecomputationSavesLessThanFull) {
+    // github.com/NVIDIA/Megatron-LM, issue 1225: with a fused kernel selective recomputation saves little.
+    for (const auto *name : {"llama-2-13b", "deepseek-v2-lite", "gpt2"}) {
+        auto spec = of_file(name);
+        const auto with = [&](Recompute recompute) {
+            spec.recompute = recompute;
+            return layer_in_flight(spec, 2, 1);
+        };
+        const auto none = with(Recompute::none), some = with(Recompute::selective),
+                   full = with(Recompute::full);
+        EXPECT_LT(some, none);
+        EXPECT_GT(some, 0.8 * none) << name;
+        EXPECT_LT(full, 0.2 * none) << name;
+    }
+}
+
+TEST(Memory, ZeroSharesTheOptimizerAndNothingElse) {
+    const auto spec = of_file("llama-2-13b");
+    const Workload work(spec, 2, h100);
+    const auto parameters = 5 * layer_parameters(spec.model, 0) / 2;
+    EXPECT_NEAR((work.memory(1, 5, 3, 1) - work.memory(1, 5, 3, 4)) / (12 * parameters * 3 / 4), 1, 1e-9);
+}
+
+TEST(Memory, TheDepthIsTheGreatestThatFits) {
+    for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        auto spec = of_file("deepseek-v2-lite");
+        spec.recompute = recompute;
+        for (const double gigabytes : {5.0, 24.0, 80.0}) {
+            const GpuType gpu{.name = "x", .peak_flops = 1e12, .memory = gigabytes * 1e9};
+            const Workload work(spec, 2, {&gpu, 1});
+            for (const auto &[first, last] : {std::pair{0, 2}, {1, 1}, {20, 26}}) {
+                const int depth = work.depth_within(0, first, last, 4);
+                EXPECT_TRUE(depth == 0 || work.memory(first, last, depth, 4) <= gpu.memory);
+                EXPECT_GT(work.memory(first, last, depth + 1, 4), gpu.memory);
+            }
+        }
+    }
 }
 
 TEST(Memory, CapsAreTheLargestValuesThatFit) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "model/fields.h"
 #include "model/gpu_table.h"
+#include "model/model_file.h"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +12,6 @@ namespace spider::model {
 namespace {
 
 std::string data(const std::string &name) { return SF_TEST_DATA "/models/" + name; }
-
-Result<ModelSpec> config(std::string_view text) {
-    const auto json = parse_json(text);
-    EXPECT_TRUE(json) << text;
-    return read_hugging_face_config(*json);
-}
 
 TEST(ParseJson, ErrorsNameLineAndColumn) {
     EXPECT_EQ(parse_json("{\n  \"a\": ]\n}").error().what.find("2:8: unexpected ']'"), 0u)
@@ -94,38 +89,6 @@ TEST(Readers, AbsentNullOrAnotherTypeGiveTheFallback) {
     EXPECT_EQ(texts_at(json, "l"), (std::vector<std::string>{"a", "b"}));
     EXPECT_EQ(texts_at(json, "c"), (std::vector<std::string>{"p", "q"}));
     EXPECT_TRUE(texts_at(json, "zzz").empty());
-}
-
-TEST(HuggingFace, PublishedConfigsAreRead) {
-    const auto llama = read_hugging_face_config(*read_json_file(data("llama-3.1-70b.json")));
-    ASSERT_TRUE(llama) << llama.error().what;
-    EXPECT_EQ(*llama, (ModelSpec{"LlamaForCausalLM", 80, 8192, 28672, 64, 8, 128, 128256, 0, true, false}));
-    const auto gpt2 = read_hugging_face_config(*read_json_file(data("gpt2.json")));
-    ASSERT_TRUE(gpt2) << gpt2.error().what;
-    EXPECT_EQ(*gpt2, (ModelSpec{"GPT2LMHeadModel", 12, 768, 3072, 12, 12, 64, 50257, 1024, false, true}));
-}
-
-TEST(HuggingFace, EveryMistakeIsOneLineWithItsField) {
-    const auto what = [](std::string_view text) {
-        const auto spec = config(text);
-        return spec ? "no trouble" : spec.error().what;
-    };
-    EXPECT_EQ(what("[]"), "not a Hugging Face config.json: expected an object");
-    EXPECT_EQ(what("{}"), "no \"architectures\": not a Hugging Face config.json");
-    EXPECT_EQ(what(R"({"architectures":["MambaForCausalLM"]})"),
-              "architecture 'MambaForCausalLM' is not known; known: LlamaForCausalLM, GPT2LMHeadModel");
-    EXPECT_EQ(what(R"({"architectures":["LlamaForCausalLM"]})"),
-              "LlamaForCausalLM: num_hidden_layers: missing; expected a whole number between 1 and 10000");
-    const auto llama = [&](const std::string &layers, const std::string &hidden, const std::string &heads) {
-        return what(R"({"model_type":"llama","num_hidden_layers":)" + layers + R"(,"hidden_size":)" + hidden +
-                    R"(,"num_attention_heads":)" + heads + R"(,"intermediate_size":64,"vocab_size":100})");
-    };
-    EXPECT_EQ(llama("4", "64", "8"), "no trouble");
-    for (const auto *bad : {"0", "-3", "1.5", "\"4\"", "1e300", "true", "[4]", "20000"})
-        EXPECT_EQ(llama(bad, "64", "8"),
-                  "LlamaForCausalLM: num_hidden_layers: expected a whole number between 1 and 10000")
-            << bad;
-    EXPECT_EQ(llama("4", "65", "8"), "LlamaForCausalLM: hidden_size: 65 is not a multiple of the 8 heads");
 }
 
 TEST(GpuTable, SlurmsNamesAreFoundByTheLongestPrefix) {
@@ -268,14 +231,57 @@ TEST(PlanJson, EveryMistakeIsOneLineWithItsPlace) {
     EXPECT_EQ(what(Json()), "plan: expected an object");
 }
 
+PerLayer random_values(Chance &chance, int layers) {
+    PerLayer values(chance.flip() ? 1 : static_cast<std::size_t>(layers));
+    for (double &value : values)
+        value = std::min(chance.real() + 1e-9, 1e8);
+    return values;
+}
+
+ModelSpec random_explicit(Chance &chance) {
+    ModelSpec model;
+    const int layers = model.layers = chance.number(1, 9);
+    const auto values = [&] { return random_values(chance, layers); };
+    model.costs = {chance.text(),
+                   chance.number(1, 99),
+                   chance.number(0, 8),
+                   {},
+                   chance.number(0, 9) * 1.5,
+                   values(),
+                   values(),
+                   values()};
+    for (const auto *gpu : {"", "v100", "h100"})
+        model.costs->times.push_back({gpu, values(), values()});
+    return model;
+}
+
+ModelSpec random_model(Chance &chance) {
+    if (chance.flip()) return random_explicit(chance);
+    const auto size = [&] { return chance.number(1, 99); };
+    ModelSpec model{chance.text(), 9,      size(), size(),        size(),       size(),
+                    size(),        size(), size(), chance.flip(), chance.flip()};
+    model.norms = size(), model.query_key_norm = chance.flip(), model.query_key_value_bias = chance.flip();
+    model.output_bias = chance.flip(), model.mlp_bias = chance.flip();
+    if (chance.flip()) model.latent = {size(), size(), size(), size()};
+    if (chance.flip()) model.experts = {99, size(), size(), size(), chance.flip(), chance.flip(), {0, 3}};
+    if (chance.flip()) model.window = {size(), {1, 8}};
+    for (int i = chance.number(0, 2); i > 0; --i)
+        model.measurements.push_back({{"a100", random_values(chance, 9), random_values(chance, 9)},
+                                      chance.flip() ? 0 : 0.25,
+                                      0.5,
+                                      size(),
+                                      size(),
+                                      size(),
+                                      Recompute::full});
+    return model;
+}
+
 TEST(JobJson, WhatIsPrintedReadsBackTheSame) {
     Chance chance(11);
     for (int round = 0; round < 200; ++round) {
         JobSpec spec;
         spec.model_name = chance.text();
-        spec.model = {chance.text(),        chance.number(1, 99), chance.number(1, 99), chance.number(1, 99),
-                      chance.number(1, 99), chance.number(1, 99), chance.number(1, 99), chance.number(1, 99),
-                      chance.number(0, 99), chance.flip(),        chance.flip()};
+        spec.model = random_model(chance);
         spec.sequence = chance.number(0, 9999), spec.global_batch = chance.number(0, 9999);
         spec.micro_batch = chance.number(1, 9), spec.iterations = chance.number(0, 9999);
         spec.trainer = Trainer::megatron, spec.precision = Precision::fp32, spec.recompute = Recompute::full;
@@ -292,8 +298,35 @@ TEST(JobJson, WhatIsPrintedReadsBackTheSame) {
         if (chance.flip()) spec.sends = chance.flip() ? Sends::async : Sends::blocking;
         const auto back = job_spec_from_json(*parse_json(print_json(to_json(spec))));
         ASSERT_TRUE(back) << back.error().what;
-        ASSERT_EQ(*back, spec);
+        ASSERT_EQ(*back, spec) << print_json(to_json(spec));
     }
+}
+
+TEST(JobJson, AHostileModelIsOneLineAndNeverACrash) {
+    JobSpec spec;
+    spec.model = *read_hugging_face_config(*read_json_file(data("deepseek-v2-lite.json")));
+    const auto good = to_json(spec);
+    const auto what = [](const Json &json) {
+        const auto back = job_spec_from_json(json);
+        return back ? "no trouble" : back.error().what;
+    };
+    EXPECT_EQ(what(good), "no trouble");
+    auto bad = good;
+    bad["model"]["layers"] = 2'000'000'000;
+    EXPECT_EQ(what(bad), "job: model: layers: expected a whole number between 1 and 10000");
+    bad = good, bad["model"]["experts"]["per_token"] = 65;
+    EXPECT_EQ(what(bad), "job: model: experts: per_token: expected a whole number between 1 and 64");
+    bad = good, bad["model"]["experts"]["dense_layers"] = Json::array({-1});
+    EXPECT_EQ(what(bad), "job: model: experts: dense_layers: expected a list of whole numbers below 27");
+    bad = good, bad["model"]["measurements"] = Json::array({7});
+    EXPECT_EQ(what(bad), "job: model: measurements: expected an object");
+    bad = good, bad["model"] = {{"explicit", {{"layers", 3}, {"forward_seconds", Json::array({1, 2})}}}};
+    EXPECT_EQ(what(bad), "job: model: explicit: forward_seconds: expected a number between 0 and "
+                         "1000000000, or a list of 3; the list has 2");
+    bad = good, bad["depth"] = "deep";
+    EXPECT_EQ(what(bad), "job: depth: expected a whole number of at least 1");
+    bad = good, bad["sends"] = "later";
+    EXPECT_EQ(what(bad), "job: sends: unknown value 'later'");
 }
 
 } // namespace

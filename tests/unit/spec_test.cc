@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "model/spec.h"
 
+#include "model/json.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -145,13 +147,95 @@ TEST_F(Spec, MistakesInTheModelFileNameItsPlace) {
                   .find("--spiderflow: model=bad.json: DIR/bad.json:2:7: unexpected '}'"),
               0u)
         << trouble("model=bad.json,gbs=1");
-    EXPECT_EQ(trouble("model=mamba.json,gbs=1"), "--spiderflow: model=mamba.json: DIR/mamba.json: "
-                                                 "architecture 'MambaForCausalLM' is not known; known: "
-                                                 "LlamaForCausalLM, GPT2LMHeadModel");
+    EXPECT_EQ(trouble("model=mamba.json,gbs=1")
+                  .find("--spiderflow: model=mamba.json: DIR/mamba.json: architecture 'MambaForCausalLM' is "
+                        "not known; known: GPT2LMHeadModel, LlamaForCausalLM, "),
+              0u);
     EXPECT_EQ(trouble("model=deep.json,gbs=1"),
               "--spiderflow: model=deep.json: DIR/deep.json:1:65: nested deeper than 64 levels");
-    write("large.json", std::string(2u << 20, ' '));
-    EXPECT_EQ(trouble("model=large.json,gbs=1").find("--spiderflow: model=large.json: DIR/large.json"), 0u);
+    write("large.json", "");
+    std::filesystem::resize_file(directory + "/large.json", 100u << 20);
+    EXPECT_EQ(trouble("model=large.json,gbs=1"),
+              "--spiderflow: model=large.json: DIR/large.json: larger than 4194304 bytes");
+}
+
+TEST_F(Spec, AModelMayBeGivenByItsCosts) {
+    write("costs.json", R"({"explicit":{"layers":3,"forward_seconds":[1,2,3],"backward_seconds":4,)"
+                        R"("boundary_bytes":5,"gradient_bytes":6}})");
+    const auto spec = read("model=costs.json,gbs=8");
+    ASSERT_TRUE(spec) << spec.error().what;
+    EXPECT_EQ(spec->model.layers, 3);
+    EXPECT_EQ(spec->sequence, 1) << "tokens/s count sequences";
+    EXPECT_EQ(spec->model.costs->times.front().forward, (PerLayer{1, 2, 3}));
+    EXPECT_EQ(spec->model.costs->activation, PerLayer{0});
+    EXPECT_EQ(read("model=costs.json,gbs=8,seq=512")->sequence, 512);
+    std::string many = "[0.5";
+    for (int i = 1; i < 10'000; ++i)
+        many += ",0.123456789012345678";
+    write("many.json", R"({"explicit":{"layers":10000,"boundary_bytes":0,"forward_seconds":)" + many +
+                           R"(],"backward_seconds":)" + many + R"(],"gradient_bytes":)" + many +
+                           R"(],"state_bytes":)" + many + R"(],"activation_bytes":)" + many + "]}}");
+    EXPECT_TRUE(read("model=many.json,gbs=8"));
+}
+
+TEST_F(Spec, MistakesInCostsNameTheirKey) {
+    const auto what = [&](const std::string &change) {
+        auto json = *parse_json(R"({"layers":3,"forward_seconds":[1,2,3],"backward_seconds":4,)"
+                                R"("boundary_bytes":5,"gradient_bytes":6})");
+        json.update(*parse_json(change));
+        write("x.json", print_json({{"explicit", json}}));
+        auto said = trouble("model=x.json,gbs=8");
+        const std::string begin = "--spiderflow: model=x.json: DIR/x.json: ";
+        return said.starts_with(begin) ? said.substr(begin.size()) : said;
+    };
+    EXPECT_EQ(what("{}"), "no trouble");
+    EXPECT_EQ(what(R"({"layers":null})"),
+              "explicit: layers: missing; expected a whole number between 1 and 10000");
+    EXPECT_EQ(what(R"({"layers":4})"), "explicit: forward_seconds: expected a number between 0 and "
+                                       "1000000000, or a list of 4; the list has 3");
+    EXPECT_EQ(what(R"({"backward_seconds":null})"), "explicit: backward_seconds: missing; expected a number "
+                                                    "between 0 and 1000000000, or a list of 3");
+    for (const auto *bad : {"-1", "1e300", "\"1\"", "true", "[1,-2,3]", "[1,2,[3]]", "{}"})
+        EXPECT_EQ(what(R"({"forward_seconds":)" + std::string(bad) + "}"),
+                  "explicit: forward_seconds: expected a number between 0 and 1000000000, or a list of 3")
+            << bad;
+    EXPECT_EQ(what(R"({"forward_seconds":0})"), "explicit: forward_seconds: no layer takes any time");
+    EXPECT_EQ(what(R"({"boundary_bytes":[1,2,3]})"),
+              "explicit: boundary_bytes: expected a number between 0 and 1e+18");
+    EXPECT_EQ(what(R"({"gpus":{"v100":{"forward_seconds":1}}})"),
+              "explicit: gpus: v100: backward_seconds: missing; expected a number between 0 and 1000000000, "
+              "or a list of 3");
+    write("nan.json", R"({"explicit":{"layers":3,"forward_seconds":NaN}})");
+    EXPECT_EQ(trouble("model=nan.json,gbs=8").find("--spiderflow: model=nan.json: DIR/nan.json:1:"), 0u);
+}
+
+TEST_F(Spec, AProfileHasItsSizesFromAConfigAndItsTimesFromAMeasurement) {
+    write("p.json", R"({"profile":{"model":"model","sequence":2048,"tp":2,"measurements":[)"
+                    R"({"gpu":"A100","layer_forward_seconds":1,"layer_backward_seconds":[2,3,4,5]},)"
+                    R"({"gpu":"h100","tp":4,"layer_forward_seconds":6,"layer_backward_seconds":7}]}})");
+    const auto spec = read("model=p.json,gbs=8");
+    ASSERT_TRUE(spec) << spec.error().what;
+    EXPECT_EQ(spec->sequence, 2048);
+    EXPECT_EQ(spec->model.hidden, 64);
+    ASSERT_EQ(spec->model.measurements.size(), 2u);
+    EXPECT_EQ(spec->model.measurements[0].layers, (LayerSeconds{"a100", {1}, {2, 3, 4, 5}}));
+    EXPECT_EQ(spec->model.measurements[0].tp, 2);
+    EXPECT_EQ(spec->model.measurements[1].tp, 4);
+    const auto what = [&](const std::string &profile) {
+        write("q.json", "{\"profile\":" + profile + "}");
+        return trouble("model=q.json,gbs=8")
+            .substr(std::string("--spiderflow: model=q.json: DIR/q.json: ").size());
+    };
+    EXPECT_EQ(what("{}"), "profile: model: missing; expected a Hugging Face config.json or the path of one");
+    EXPECT_EQ(what(R"({"model":"none.json"})").find("profile: DIR/none.json: "), 0u);
+    EXPECT_EQ(what(R"({"model":"model","sequence":1})"), "profile: gpu: missing; expected a text");
+    EXPECT_EQ(what(R"({"model":"model","gpu":"tpu"})").find("profile: gpu: unknown type 'tpu'; known: "), 0u);
+    EXPECT_EQ(what(R"({"model":"model","measurements":[]})"), "profile: measurements: expected 1 to 100");
+    EXPECT_EQ(what(R"({"model":"model","measurements":[7]})"),
+              "profile: measurements: expected a list of objects");
+    EXPECT_EQ(what(R"({"model":"model","gpu":"a100","measurements":[{}]})"),
+              "profile: measurements[0]: layer_forward_seconds: missing; expected a number between 0 and "
+              "1000000000, or a list of 4");
 }
 
 TEST_F(Spec, MistakesInAFileNameItsLine) {
