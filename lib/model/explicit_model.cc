@@ -9,16 +9,15 @@ namespace spider::model {
 
 namespace {
 
-constexpr int max_layers = 10'000;
 constexpr int max_count = 1'000'000'000;
 constexpr double max_seconds = 1e9;
 constexpr double max_bytes = 1e18;
 
-// Seconds of all layers must be more than nothing: a plan divides by them.
+// Every layer takes time: a plan divides by it.
 PerLayer read_seconds(Fields &fields, std::string_view key, int layers) {
     auto seconds = fields.reals(key, layers, max_seconds);
-    if (std::all_of(seconds.begin(), seconds.end(), [](double value) { return value <= 0; }))
-        fields.fail(key, "no layer takes any time");
+    if (std::any_of(seconds.begin(), seconds.end(), [](double value) { return value <= 0; }))
+        fields.fail(key, "a layer that takes no time");
     return seconds;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A Hugging Face config.json as numbers. One row per architecture: names and defaults of its fields
 // (transformers: configuration_*.py of each model).
-#include "model/fields.h"
+#include "model/model_file.h"
 
 #include "util/text.h"
 
@@ -115,12 +115,6 @@ std::string known_architectures() {
         names.emplace_back(family.architecture);
     return util::join(names, ", ");
 }
-
-// The largest values that any published model comes near, so that products stay far from overflow.
-constexpr int max_layers = 10'000;
-constexpr int max_width = 10'000'000;
-constexpr int max_vocab = 100'000'000;
-constexpr int max_experts = 100'000;
 
 void check_heads(Fields &fields, const ModelSpec &model) {
     if (model.heads % model.kv_heads != 0)

@@ -6,6 +6,12 @@
 
 namespace spider::model {
 
+// The largest values that any published model comes near, so that sums and products stay far from overflow.
+constexpr int max_layers = 10'000;
+constexpr int max_width = 10'000'000;
+constexpr int max_vocab = 100'000'000;
+constexpr int max_experts = 100'000;
+
 struct ModelFile {
     ModelSpec model;
     int sequence = 0; // tokens, when the job does not say

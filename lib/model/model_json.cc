@@ -8,9 +8,6 @@ namespace spider::model {
 
 namespace {
 
-// Parameters of the largest shapes stay far below what a double counts exactly.
-constexpr int max_layers = 10'000;
-
 struct Flag {
     std::string_view key;
     bool ModelSpec::*value;
@@ -27,19 +24,20 @@ constexpr std::array flags{
 struct Size {
     std::string_view key;
     int ModelSpec::*value;
+    int max = max_width;
 };
 constexpr std::array sizes{
     Size{"hidden", &ModelSpec::hidden},     Size{"intermediate", &ModelSpec::intermediate},
     Size{"heads", &ModelSpec::heads},       Size{"kv_heads", &ModelSpec::kv_heads},
-    Size{"head_dim", &ModelSpec::head_dim}, Size{"vocab", &ModelSpec::vocab},
+    Size{"head_dim", &ModelSpec::head_dim}, Size{"vocab", &ModelSpec::vocab, max_vocab},
 };
 
 LatentAttention read_latent(const Json &json, const std::string &place, std::optional<Error> &trouble) {
     Fields fields(json, place, trouble);
-    return {.query_rank = fields.integer_or("query_rank", 0, 0),
-            .key_value_rank = fields.integer("key_value_rank", 1),
-            .rotary_dim = fields.integer("rotary_dim", 0),
-            .value_dim = fields.integer("value_dim", 1)};
+    return {.query_rank = fields.integer_or("query_rank", 0, 0, max_width),
+            .key_value_rank = fields.integer("key_value_rank", 1, max_width),
+            .rotary_dim = fields.integer("rotary_dim", 0, max_width),
+            .value_dim = fields.integer("value_dim", 1, max_width)};
 }
 
 Json to_json(const LatentAttention &latent) {
@@ -52,9 +50,9 @@ Json to_json(const LatentAttention &latent) {
 Experts read_experts(const Json &json, int layers, const std::string &place, std::optional<Error> &trouble) {
     Fields fields(json, place, trouble);
     Experts experts;
-    experts.routed = fields.integer("routed", 1);
+    experts.routed = fields.integer("routed", 1, max_experts);
     experts.per_token = fields.integer("per_token", 1, experts.routed);
-    experts.width = fields.integer("width", 1);
+    experts.width = fields.integer("width", 1, max_width);
     experts.shared_width = fields.integer_or("shared_width", 0, 0);
     experts.shared_gate = fields.flag_or("shared_gate", false);
     experts.router_bias = fields.flag_or("router_bias", false);
@@ -81,9 +79,9 @@ void read_shape(Fields &fields, ModelSpec &model) {
     model.architecture = fields.text_or("architecture", "");
     model.layers = fields.integer("layers", 1, max_layers);
     for (const auto &size : sizes)
-        model.*size.value = fields.integer(size.key, 1);
+        model.*size.value = fields.integer(size.key, 1, size.max);
     model.positions = fields.integer_or("positions", 0, 0);
-    model.norms = fields.integer_or("norms", model.norms, 0);
+    model.norms = fields.integer_or("norms", model.norms, 0, 100);
     for (const auto &flag : flags)
         model.*flag.value = fields.flag_or(flag.key, false);
 }
