@@ -46,7 +46,8 @@ struct Period {
 };
 
 // Sends that block (Megatron-LM's non-interleaved schedule) keep the sender until the message has arrived:
-// its stage is as much slower, and the boundary costs nothing more.
+// its stage is as much slower, and the boundary costs nothing more. The end of a stage then includes its last
+// send.
 Pipeline with_blocking_sends(const Pipeline &pipeline);
 
 // `depths` not increasing, each at least 1. A stage that holds all `micro_batches` waits for no backward: as

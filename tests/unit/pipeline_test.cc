@@ -1,130 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The period formula and the depths against an event simulation that knows nothing of either.
-#include "plan/layers.h"
+// The period formula and the exact ends against an event simulation that knows nothing of either.
+#include "pipeline_simulation.h"
 #include "plan/pipeline.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
+#include <cstdio>
 #include <random>
 
 namespace spider::plan {
 namespace {
 
-constexpr int endless = 1 << 30;
-
-// 1F1B event by event: each stage does its operations in order, each link its messages; sends do not block.
-class Simulation {
-  public:
-    Simulation(const Pipeline &pipeline, std::vector<int> depths, int micro_batches)
-        : pipeline_(pipeline), depths_(std::move(depths)), batches_(micro_batches) {
-        const auto stages = pipeline.stages.size();
-        for (auto *all : {&arrived_, &returned_})
-            all->assign(stages, std::vector<double>(static_cast<std::size_t>(batches_), -1));
-        arrived_.front().assign(static_cast<std::size_t>(batches_), 0);
-        forwards_.assign(stages, 0), backwards_.assign(stages, 0);
-        stage_free_.assign(stages, 0), link_free_.assign(stages, 0), back_free_.assign(stages, 0);
-    }
-
-    double seconds() {
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (std::size_t i = 0; i < pipeline_.stages.size(); ++i)
-                while (step(i))
-                    moved = true;
-        }
-        for (const int done : backwards_)
-            EXPECT_EQ(done, batches_) << "deadlock";
-        return *std::max_element(stage_free_.begin(), stage_free_.end());
-    }
-
-  private:
-    bool step(std::size_t i) {
-        const bool forward = forwards_[i] < batches_ && forwards_[i] - backwards_[i] < depths_[i];
-        return forward ? step_forward(i) : step_backward(i);
-    }
-    bool step_forward(std::size_t i) {
-        const auto m = static_cast<std::size_t>(forwards_[i]);
-        if (arrived_[i][m] < 0) return false;
-        const double end = stage_free_[i] =
-            std::max(stage_free_[i], arrived_[i][m]) + pipeline_.stages[i].forward;
-        ++forwards_[i];
-        if (i + 1 == pipeline_.stages.size()) {
-            returned_[i][m] = end;
-        } else {
-            const auto &link = pipeline_.boundaries[i];
-            link_free_[i] = std::max(link_free_[i], end) + link.occupancy;
-            arrived_[i + 1][m] = link_free_[i] + link.latency;
-        }
-        return true;
-    }
-    bool step_backward(std::size_t i) {
-        const auto m = static_cast<std::size_t>(backwards_[i]);
-        if (backwards_[i] == batches_ || returned_[i][m] < 0) return false;
-        const double end = stage_free_[i] =
-            std::max(stage_free_[i], returned_[i][m]) + pipeline_.stages[i].backward;
-        ++backwards_[i];
-        if (i > 0) {
-            const auto &link = pipeline_.boundaries[i - 1];
-            back_free_[i - 1] = std::max(back_free_[i - 1], end) + link.back_occupancy;
-            returned_[i - 1][m] = back_free_[i - 1] + link.back_latency;
-        }
-        return true;
-    }
-
-    const Pipeline &pipeline_;
-    std::vector<int> depths_;
-    int batches_;
-    std::vector<std::vector<double>> arrived_, returned_; // at stage i, micro-batch m
-    std::vector<int> forwards_, backwards_;
-    std::vector<double> stage_free_, link_free_, back_free_;
-};
-
-double simulated(const Pipeline &pipeline, const std::vector<int> &depths, int micro_batches) {
-    return Simulation(pipeline, depths, micro_batches).seconds();
-}
-
-double slope(const Pipeline &pipeline, const std::vector<int> &depths) {
-    constexpr int few = 500, many = 1500;
-    return (simulated(pipeline, depths, many) - simulated(pipeline, depths, few)) / (many - few);
-}
-
-Pipeline random_pipeline(std::mt19937 &chance) {
-    const auto real = [&](double low, double high) {
-        return std::uniform_real_distribution<>(low, high)(chance);
-    };
-    Pipeline pipeline;
-    for (auto stages = 2 + chance() % 7; stages > 0; --stages) {
-        pipeline.stages.push_back({real(0.5, 1.5), real(1, 3)});
-        if (stages == 1) break;
-        const bool wide = chance() % 2 == 0; // a link inside a site, or between two
-        pipeline.boundaries.push_back(wide ? Boundary{0.001, 0.01, 0.001, 0.01}
-                                           : Boundary{real(0, 10), real(0, 4), real(0, 10), real(0, 4)});
-    }
-    return pipeline;
-}
-
-std::vector<int> random_depths(std::mt19937 &chance, std::size_t stages) {
-    std::vector<int> depths(stages);
-    int depth = 1 + static_cast<int>(chance() % 2);
-    for (auto i = stages; i-- > 0; depth += static_cast<int>(chance() % 4))
-        depths[i] = depth;
-    return depths;
-}
-
 TEST(Period, IsTheSlopeOfTheSimulatedScheduleForRandomPipelines) {
     std::mt19937 chance(3);
+    constexpr int rounds = 1000;
     int close = 0;
-    constexpr int rounds = 300;
+    double worst = 0;
     for (int round = 0; round < rounds; ++round) {
         const auto pipeline = random_pipeline(chance);
         const auto depths = random_depths(chance, pipeline.stages.size());
-        const double formula = period(pipeline, depths, endless).seconds;
-        const double measured = slope(pipeline, depths);
-        EXPECT_NEAR(formula / measured, 1, 0.003) << "round " << round;
-        close += std::abs(formula / measured - 1) < 0.001;
+        const double off = std::abs(period(pipeline, depths, endless).seconds / slope(pipeline, depths) - 1);
+        EXPECT_LT(off, 0.003) << "round " << round;
+        close += off < 0.001;
+        worst = std::max(worst, off);
     }
+    std::printf("%d of %d within 0.1 %%, worst %.3f %%\n", close, rounds, 100 * worst);
     EXPECT_GE(close, rounds * 99 / 100);
 }
 
@@ -143,46 +45,84 @@ TEST(Period, AHandWorkedCaseOfTwoStages) {
     EXPECT_EQ(bound_by_link.kind, Period::Kind::link);
 }
 
-TEST(Depths, HideTheLinksAndOneLessDoesNot) {
-    std::mt19937 chance(5);
-    int lowered = 0, slower = 0;
-    for (int round = 0; round < 200; ++round) {
-        const auto pipeline = random_pipeline(chance);
-        const std::vector<int> caps(pipeline.stages.size(), 1000);
-        auto depths = hiding_depths(pipeline, caps);
-        double best = 0;
-        for (const auto &stage : pipeline.stages)
-            best = std::max(best, stage.both());
-        for (const auto &link : pipeline.boundaries)
-            best = std::max(best, link.busiest());
-        EXPECT_NEAR(slope(pipeline, depths) / best, 1, 0.002) << "round " << round;
-        if (depths[0] == depths[1]) continue;
-        --depths[0];
-        const double shallower = slope(pipeline, depths);
-        EXPECT_GT(period(pipeline, depths, endless).seconds, best) << "round " << round;
-        EXPECT_NEAR(shallower / period(pipeline, depths, endless).seconds, 1, 0.003) << "round " << round;
-        slower += shallower / best > 1.001;
-        ++lowered;
-    }
-    EXPECT_GT(lowered, 150);
-    EXPECT_GE(slower, lowered * 98 / 100); // the rest: a round trip just above a whole number of periods
+// Adjacent depths differ by one: a hop hides nothing but half a round of its two stages.
+TEST(Period, WithMegatronsDepthsAWideAreaHopIsPaidForEveryMicroBatch) {
+    Pipeline pipeline{{{10, 20}, {10, 20}, {10, 30}, {10, 20}}, std::vector<Boundary>(3)};
+    pipeline.boundaries[1] = {40, 5, 40, 5};
+    const std::vector depths{4, 3, 2, 1};
+    const auto found = period(pipeline, depths, endless);
+    EXPECT_DOUBLE_EQ(found.seconds, (30.0 + 40) / 2 + 45);
+    EXPECT_EQ(found.from, 1);
+    EXPECT_EQ(found.to, 2);
+    EXPECT_NEAR(slope(pipeline, depths), 80, 0.08);
+    pipeline.boundaries[0] = {10, 0, 10, 0}; // 30 + 10 there: the worst hop counts
+    EXPECT_DOUBLE_EQ(period(pipeline, depths, endless).seconds, 80);
 }
 
-TEST(Depths, NeverRiseDownstreamNorPassTheirCaps) {
-    std::mt19937 chance(6);
-    for (int round = 0; round < 200; ++round) {
+// With n hops in a row, n / (n + 1) of two of them is exposed: (3 x 30 + 2 x 2 x 45) / 3.
+TEST(Period, WithMegatronsDepthsHopsInARowAreWorseThanOne) {
+    const Pipeline pipeline{{{10, 20}, {10, 20}, {10, 20}}, {{40, 5, 40, 5}, {40, 5, 40, 5}}};
+    EXPECT_DOUBLE_EQ(period(pipeline, std::vector{3, 2, 1}, endless).seconds, 90);
+    EXPECT_NEAR(slope(pipeline, {3, 2, 1}), 90, 0.09);
+}
+
+std::vector<int> any_depths(std::mt19937 &chance, std::size_t stages, int micro_batches) {
+    if (chance() % 4 == 0) return std::vector(stages, micro_batches); // GPipe's
+    return random_depths(chance, stages);                             // often above micro_batches
+}
+
+void expect_near(const std::vector<double> &ends, const std::vector<double> &exact, int round) {
+    ASSERT_EQ(ends.size(), exact.size());
+    for (std::size_t i = 0; i < ends.size(); ++i)
+        EXPECT_NEAR(ends[i], exact[i], 1e-9) << "round " << round << ", stage " << i;
+}
+
+// Fewer micro-batches than stages, one alone, depths above them: all among the cases.
+int random_batches(std::mt19937 &chance) {
+    return 1 + static_cast<int>(chance() % (chance() % 2 == 0 ? 6 : 60));
+}
+
+TEST(StageEnds, AreTheSimulatedOnes) {
+    std::mt19937 chance(11);
+    int alone = 0, few = 0, deep = 0;
+    for (int round = 0; round < 1000; ++round) {
         const auto pipeline = random_pipeline(chance);
-        std::vector<int> caps;
-        for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
-            caps.push_back(1 + static_cast<int>(chance() % 9));
-        const auto depths = hiding_depths(pipeline, caps);
-        for (std::size_t i = 0; i < depths.size(); ++i) {
-            EXPECT_GE(depths[i], 1);
-            EXPECT_LE(depths[i], caps[i]);
-            EXPECT_LE(depths[i], depths[i == 0 ? 0 : i - 1]);
-        }
-        EXPECT_NEAR(period(pipeline, depths, endless).seconds / slope(pipeline, depths), 1, 0.003);
+        const auto stages = pipeline.stages.size();
+        const int batches = random_batches(chance);
+        const auto depths = any_depths(chance, stages, batches);
+        expect_near(stage_ends(pipeline, depths, batches), Simulation(pipeline, depths, batches).ends(),
+                    round);
+        alone += batches == 1, few += batches<static_cast<int>(stages), deep += depths[0]> batches;
     }
+    EXPECT_GT(std::min({alone, few, deep}), 50);
+}
+
+TEST(StageEnds, AreTheSimulatedOnesWhenSendersBlock) {
+    std::mt19937 chance(12);
+    for (int round = 0; round < 1000; ++round) {
+        const auto pipeline = random_pipeline(chance);
+        const int batches = random_batches(chance);
+        const auto depths = any_depths(chance, pipeline.stages.size(), batches);
+        expect_near(stage_ends(with_blocking_sends(pipeline), depths, batches),
+                    Simulation(pipeline, depths, batches, Sends::blocking).ends(), round);
+    }
+}
+
+// 128 micro-batches through eight stages of 36 ms, every hop 10 Gbit/s and 15 ms: seconds from an event
+// simulation in Python that is older than this code. It noted no message size; 33.5 ms on the link, which is
+// 4096 x 5120 bf16 values, gives all five numbers.
+TEST(StageEnds, RepeatATableOfAnotherSimulation) {
+    constexpr double message = 0.0335;
+    const Pipeline wide{std::vector(8, StageTime{0.012, 0.024}),
+                        std::vector(7, Boundary{0.015, message, 0.015, message})};
+    const std::vector caps(8, 1000);
+    const auto seconds = [&](const std::vector<int> &depths) { return stage_ends(wide, depths, 128)[0]; };
+    EXPECT_NEAR(seconds(falling_depths(8, caps)), 16.31, 0.005);
+    EXPECT_NEAR(seconds({15, 13, 11, 9, 7, 5, 3, 1}), 9.14, 0.005);
+    EXPECT_NEAR(seconds(std::vector(8, 128)), 9.48, 0.005);
+    const auto fitted = hiding_depths(wide, caps);
+    EXPECT_EQ(fitted[0], 29);
+    EXPECT_NEAR(seconds(fitted), 5.54, 0.005);
 }
 
 TEST(PipelineSeconds, AreNeverMuchLessThanTheSimulatedTime) {
@@ -204,43 +144,6 @@ TEST(PipelineSeconds, AreNeverMuchLessThanTheSimulatedTime) {
     }
     std::sort(over.begin(), over.end());
     EXPECT_LT(over[over.size() / 2], 1.1);
-}
-
-// Every way to deal `left` layers to the vessels from `at` on.
-double brute_force(const std::vector<Vessel> &vessels, std::size_t at, int left) {
-    constexpr double never = 1e300;
-    if (at == vessels.size()) return left == 0 ? 0 : never;
-    double best = never;
-    for (int n = 1; n <= std::min(left, vessels[at].most); ++n)
-        best = std::min(
-            best, std::max(vessels[at].base + n * vessels[at].each, brute_force(vessels, at + 1, left - n)));
-    return best;
-}
-
-TEST(Layers, WaterFillingIsAsGoodAsEverySplit) {
-    std::mt19937 chance(9);
-    int full = 0;
-    for (int round = 0; round < 300; ++round) {
-        const auto whole = [&](unsigned below) { return static_cast<int>(chance() % below); };
-        std::vector<Vessel> vessels(1 + chance() % 4);
-        for (auto &vessel : vessels)
-            vessel = {1.0 + whole(5), 1.0 * whole(7), 1 + whole(8)};
-        const int layers = 1 + static_cast<int>(chance() % 16);
-        const auto filled = fill(vessels, layers);
-        const double best = brute_force(vessels, 0, layers);
-        EXPECT_EQ(filled.empty(), best > 1e299);
-        if (filled.empty()) continue;
-        EXPECT_EQ(std::accumulate(filled.begin(), filled.end(), 0), layers);
-        double fullest = 0;
-        for (std::size_t i = 0; i < vessels.size(); ++i) {
-            EXPECT_GE(filled[i], 1);
-            EXPECT_LE(filled[i], vessels[i].most);
-            fullest = std::max(fullest, vessels[i].base + filled[i] * vessels[i].each);
-        }
-        EXPECT_DOUBLE_EQ(fullest, best);
-        ++full;
-    }
-    EXPECT_GT(full, 100);
 }
 
 } // namespace
