@@ -23,14 +23,33 @@ struct Slot {
     auto operator<=>(const Slot &) const = default;
 };
 
+// A member of a stage that is faster than the slowest.
+struct Member {
+    int dp = 0;
+    Seconds forward = 0, backward = 0; // one micro-batch
+    bool operator==(const Member &) const = default;
+};
+
 struct Stage {
     int first_layer = 0; // inclusive, from 0
     int last_layer = 0;  // inclusive
     int depth = 1;       // micro-batches in flight at this stage
-    Seconds forward = 0; // one micro-batch
+    Seconds forward = 0; // one micro-batch, at the slowest member
     Seconds backward = 0;
-    Bytes memory = 0; // per GPU
+    Bytes memory = 0;              // per GPU
+    Seconds gradient = 0;          // all-reduce of its members
+    std::vector<std::string> ring; // its sites, each sends gradients to the next
+    std::vector<Member> faster;    // members that do not take as long; usually none
     bool operator==(const Stage &) const = default;
+};
+
+// Between `stage` and the next, in pipeline `dp`: one micro-batch's activations, and its gradients back.
+struct Passage {
+    int stage = 0;
+    int dp = 0;
+    Seconds latency = 0, occupancy = 0;
+    Seconds back_latency = 0, back_occupancy = 0;
+    bool operator==(const Passage &) const = default;
 };
 
 // What one site carries: one Slurm job.
@@ -63,6 +82,15 @@ struct Iteration {
     bool operator==(const Iteration &) const = default;
 };
 
+// Another way to run the job, for comparison.
+struct Alternative {
+    std::string name;    // "one site alone", "data parallel over sites"
+    Seconds seconds = 0; // of an iteration
+    Seconds start = 0;   // when its GPUs are free, from now
+    std::vector<std::string> sites;
+    bool operator==(const Alternative &) const = default;
+};
+
 struct Search {
     std::string planner;
     Seconds seconds = 0;
@@ -78,11 +106,16 @@ struct Plan {
     int micro_batch = 1;
     int micro_batches = 1; // per pipeline and iteration
     Recompute recompute = Recompute::none;
+    Sends sends = Sends::async;
+    std::string family; // "pipeline over sites"
+    Seconds start = 0;  // when all its GPUs are free, from now
     Iteration iteration;
     Seconds home_alone =
         0; // seconds per iteration of the best plan at the home site alone; 0 = does not fit there
     std::vector<Stage> stages;
-    std::vector<Part> parts; // the home site's first
+    std::vector<Passage> passages;         // stage by stage, pipeline by pipeline
+    std::vector<Part> parts;               // the home site's first
+    std::vector<Alternative> alternatives; // the best of each other family, and of starting at another time
     Search search;
     bool operator==(const Plan &) const = default;
 };

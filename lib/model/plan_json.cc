@@ -23,30 +23,67 @@ Json iteration_json(const Iteration &iteration) {
               {"to", iteration.bottleneck.to}}}};
 }
 
-// Where each member of a stage runs, from the parts.
-Json stage_slots(const Plan &plan, int stage) {
-    Json slots = Json::array();
+// Where each member of a stage runs, from the parts; with its seconds if it is faster than the slowest.
+Json slot_json(const Plan &plan, const Slot &slot, const std::string &site) {
+    Json json{{"dp", slot.dp}, {"site", site}};
+    for (const auto &member : plan.stages[static_cast<std::size_t>(slot.stage)].faster) {
+        if (member.dp != slot.dp) continue;
+        json["forward_seconds"] = member.forward;
+        json["backward_seconds"] = member.backward;
+    }
+    return json;
+}
+
+// Of every stage, from the parts.
+std::vector<Json> slots_json(const Plan &plan) {
+    std::vector<Json> slots(plan.stages.size(), Json::array());
     for (const auto &part : plan.parts)
         for (const auto &node : part.nodes)
             for (const auto &slot : node)
-                if (slot.stage == stage) slots.push_back({{"dp", slot.dp}, {"site", part.site}});
+                if (slot.stage >= 0 && static_cast<std::size_t>(slot.stage) < slots.size())
+                    slots[static_cast<std::size_t>(slot.stage)].push_back(slot_json(plan, slot, part.site));
     return slots;
 }
 
 Json stages_json(const Plan &plan) {
     Json stages = Json::array();
+    auto slots = slots_json(plan);
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
         const auto &stage = plan.stages[i];
         stages.push_back({{"stage", i},
                           {"first_layer", stage.first_layer},
                           {"last_layer", stage.last_layer},
                           {"depth", stage.depth},
-                          {"slots", stage_slots(plan, static_cast<int>(i))},
+                          {"slots", std::move(slots[i])},
                           {"forward_seconds", stage.forward},
                           {"backward_seconds", stage.backward},
-                          {"memory_bytes", stage.memory}});
+                          {"memory_bytes", stage.memory},
+                          {"gradient_seconds", stage.gradient},
+                          {"ring", stage.ring}});
     }
     return stages;
+}
+
+Json boundaries_json(const Plan &plan) {
+    Json boundaries = Json::array();
+    for (const auto &passage : plan.passages)
+        boundaries.push_back({{"stage", passage.stage},
+                              {"dp", passage.dp},
+                              {"latency_seconds", passage.latency},
+                              {"occupancy_seconds", passage.occupancy},
+                              {"back_latency_seconds", passage.back_latency},
+                              {"back_occupancy_seconds", passage.back_occupancy}});
+    return boundaries;
+}
+
+Json alternatives_json(const Plan &plan) {
+    Json alternatives = Json::array();
+    for (const auto &other : plan.alternatives)
+        alternatives.push_back({{"name", other.name},
+                                {"seconds", other.seconds},
+                                {"start_seconds", other.start},
+                                {"sites", other.sites}});
+    return alternatives;
 }
 
 Json part_json(const Plan &plan, const Part &part) {
@@ -89,7 +126,37 @@ Stage read_stage(const Json &json, std::size_t index, std::optional<Error> &trou
     stage.forward = fields.real("forward_seconds", 0);
     stage.backward = fields.real("backward_seconds", 0);
     stage.memory = fields.real("memory_bytes", 0);
+    stage.gradient = fields.real_or("gradient_seconds", 0, 0);
+    stage.ring = fields.texts_or_none("ring");
+    for (const auto &item : fields.list("slots")) {
+        if (at(item, "forward_seconds").is_null()) continue;
+        Fields member(item, "plan: stages: slots", trouble);
+        stage.faster.push_back(
+            {member.integer("dp", 0), member.real("forward_seconds", 0), member.real("backward_seconds", 0)});
+    }
     return stage;
+}
+
+Passage read_passage(const Json &json, std::size_t index, std::optional<Error> &trouble) {
+    Fields fields(json, "plan: boundaries[" + std::to_string(index) + "]", trouble);
+    Passage passage;
+    passage.stage = fields.integer("stage", 0);
+    passage.dp = fields.integer("dp", 0);
+    passage.latency = fields.real("latency_seconds", 0);
+    passage.occupancy = fields.real("occupancy_seconds", 0);
+    passage.back_latency = fields.real("back_latency_seconds", 0);
+    passage.back_occupancy = fields.real("back_occupancy_seconds", 0);
+    return passage;
+}
+
+Alternative read_alternative(const Json &json, std::optional<Error> &trouble) {
+    Fields fields(json, "plan: alternatives", trouble);
+    Alternative other;
+    other.name = fields.text("name");
+    other.seconds = fields.real("seconds", 0);
+    other.start = fields.real_or("start_seconds", 0, 0);
+    other.sites = fields.texts_or_none("sites");
+    return other;
 }
 
 std::optional<Slot> read_slot(const Json &json) {
@@ -151,11 +218,16 @@ Json to_json(const Plan &plan) {
               {"dp", plan.dp},
               {"microbatch", plan.micro_batch},
               {"microbatches", plan.micro_batches},
-              {"recompute", name(plan.recompute)}}},
+              {"recompute", name(plan.recompute)},
+              {"sends", name(plan.sends)}}},
+            {"family", plan.family},
+            {"start_seconds", plan.start},
             {"iteration", iteration_json(plan.iteration)},
             {"home_alone_seconds", plan.home_alone},
             {"stages", stages_json(plan)},
+            {"boundaries", boundaries_json(plan)},
             {"sites", std::move(parts)},
+            {"alternatives", alternatives_json(plan)},
             {"search",
              {{"planner", plan.search.planner},
               {"seconds", plan.search.seconds},
@@ -177,10 +249,19 @@ Result<Plan> plan_from_json(const Json &json) {
     plan.micro_batch = parallel.integer("microbatch", 1);
     plan.micro_batches = parallel.integer("microbatches", 1);
     plan.recompute = parallel.choice_or("recompute", Recompute::none, recompute_named);
+    plan.sends = parallel.choice_or("sends", Sends::async, sends_named);
+    plan.family = fields.text_or("family", "");
+    plan.start = fields.real_or("start_seconds", 0, 0);
     plan.iteration = read_iteration(fields.object("iteration"), trouble);
     plan.home_alone = fields.real_or("home_alone_seconds", 0, 0);
     for (const auto &stage : fields.list("stages"))
         plan.stages.push_back(read_stage(stage, plan.stages.size(), trouble));
+    if (fields.has("boundaries"))
+        for (const auto &item : fields.list("boundaries"))
+            plan.passages.push_back(read_passage(item, plan.passages.size(), trouble));
+    if (fields.has("alternatives"))
+        for (const auto &item : fields.list("alternatives"))
+            plan.alternatives.push_back(read_alternative(item, trouble));
     for (const auto &part : fields.list("sites"))
         plan.parts.push_back(read_part(part, plan.parts.size(), trouble));
     plan.search = read_search(fields.object("search"), trouble);

@@ -45,6 +45,17 @@ Pool pool_of(const Site &site, const Limits &limits) {
     return best;
 }
 
+Site as_of(Site site, Seconds after) {
+    for (auto &nodes : site.classes) {
+        for (const auto &later : nodes.later) {
+            if (later.after > after) break;
+            nodes.free_nodes = std::max(nodes.free_nodes, later.free_nodes);
+            if (later.free_nodes > 0) nodes.free_gpus_per_node = nodes.gpus_per_node;
+        }
+    }
+    return site;
+}
+
 std::string trouble_with(const Site &site) {
     if (site.state != SiteState::active) return "is in state " + std::string(name(site.state));
     if (site.stale) return "is stale" + (site.trouble.empty() ? std::string() : ": " + site.trouble);

@@ -11,6 +11,7 @@ namespace spider::plan {
 struct FreeNode {
     int gpus = 0; // free and within the limits
     int of = 0;   // GPUs of the node in all: TP divides it
+    auto operator<=>(const FreeNode &) const = default;
 };
 
 struct Pool {
@@ -24,6 +25,9 @@ struct Pool {
 
 // The GPU type with the most free FLOP/s at the site; a pool without nodes when nothing is free.
 Pool pool_of(const Site &site, const Limits &limits);
+
+// The site `after` seconds from now, when jobs that run there have ended.
+Site as_of(Site site, Seconds after);
 
 // "" when the site may carry a part, else why not: "is stale: HTTP 503", "is in state DRAIN".
 std::string trouble_with(const Site &site);

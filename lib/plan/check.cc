@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The judge: reads the plan, the job and the federation, and nothing of how the plan was found. Only the
 // memory model is shared, since what a stage needs is a fact about the model and not about the search.
-#include "plan/memory.h"
+#include "plan/capacity.h"
 #include "plan/planner.h"
 #include "plan/words.h"
+#include "plan/workload.h"
 
 #include <algorithm>
 #include <set>
@@ -17,11 +18,17 @@ using Verdict = std::optional<Error>;
 Error broken(const std::string &rule) { return {Errc::invalid, rule}; }
 std::string text(int number) { return std::to_string(number); }
 
+constexpr std::int64_t most_slots = 10'000'000;
+
 struct Case {
     const Federation &federation;
     const JobSpec &spec;
     const Plan &plan;
-    std::vector<const Part *> part_of_stage; // filled by slots_complete()
+    std::vector<const Part *>
+        part_of_slot; // stage by stage, member by member; filled by slots_are_complete()
+    [[nodiscard]] const Part &part(int stage, int dp) const {
+        return *part_of_slot[static_cast<std::size_t>(stage * plan.dp + dp)];
+    }
 };
 
 Verdict shape_is_sane(Case &it) {
@@ -98,8 +105,10 @@ Verdict sites_are_the_jobs(Case &it) {
 }
 
 Verdict slots_are_complete(Case &it) {
-    it.part_of_stage.assign(it.plan.stages.size(), nullptr);
-    std::set<Slot> seen;
+    const auto wanted = static_cast<std::int64_t>(it.plan.pp) * it.plan.dp;
+    if (wanted > most_slots) return broken("pp x dp is " + std::to_string(wanted));
+    it.part_of_slot.assign(static_cast<std::size_t>(wanted), nullptr);
+    std::int64_t seen = 0;
     for (const auto &part : it.plan.parts) {
         for (const auto &node : part.nodes) {
             if (node.empty()) return broken("an empty node at site " + part.site);
@@ -107,16 +116,13 @@ Verdict slots_are_complete(Case &it) {
                 const auto name = "slot " + text(slot.stage) + "." + text(slot.dp);
                 if (slot.stage < 0 || slot.stage >= it.plan.pp || slot.dp < 0 || slot.dp >= it.plan.dp)
                     return broken(name + " is outside of pp and dp");
-                if (!seen.insert(slot).second) return broken(name + " is there twice");
-                auto &owner = it.part_of_stage[static_cast<std::size_t>(slot.stage)];
-                if (owner && owner != &part) return broken("stage " + text(slot.stage) + " is at two sites");
-                owner = &part;
+                auto &owner = it.part_of_slot[static_cast<std::size_t>(slot.stage * it.plan.dp + slot.dp)];
+                if (owner) return broken(name + " is there twice");
+                owner = &part, ++seen;
             }
         }
     }
-    const auto wanted = static_cast<std::int64_t>(it.plan.pp) * it.plan.dp;
-    if (static_cast<std::int64_t>(seen.size()) != wanted)
-        return broken(std::to_string(seen.size()) + " slots, pp x dp is " + std::to_string(wanted));
+    if (seen != wanted) return broken(std::to_string(seen) + " slots, pp x dp is " + std::to_string(wanted));
     return std::nullopt;
 }
 
@@ -162,50 +168,71 @@ Verdict limits_are_kept(const Case &it, const Part &part) {
 Verdict parts_fit(Case &it) {
     for (const auto &part : it.plan.parts) {
         if (part.nodes.empty()) return broken("site " + part.site + " has no node");
-        if (auto verdict = slots_fit(it, part, *it.federation.site(part.site))) return verdict;
+        if (auto verdict = slots_fit(it, part, as_of(*it.federation.site(part.site), it.plan.start)))
+            return verdict;
         if (auto verdict = limits_are_kept(it, part)) return verdict;
     }
     return std::nullopt;
 }
 
 Verdict tensor_size_divides(Case &it) {
-    const auto &model = it.spec.model;
-    const int tp = it.plan.tp;
-    if (model.heads % tp != 0 || model.intermediate % tp != 0 ||
-        (model.kv_heads % tp != 0 && tp % model.kv_heads != 0))
-        return broken("tp=" + text(tp) + " does not divide the model");
-    return std::nullopt;
+    const auto trouble = trouble_with_tensor_size(it.spec.model, it.plan.tp);
+    return trouble.empty() ? Verdict() : broken(trouble);
 }
 
 Verdict links_exist(Case &it) {
-    const auto crosses = [&](std::size_t a, std::size_t b) -> Verdict {
-        const auto &from = *it.federation.site(it.part_of_stage[a]->site);
-        const auto &to = *it.federation.site(it.part_of_stage[b]->site);
+    const auto crosses = [&](const std::string &what, const Part &a, const Part &b) -> Verdict {
+        const auto &from = *it.federation.site(a.site), &to = *it.federation.site(b.site);
         if (from.id == to.id) return std::nullopt;
         if (it.federation.link(from.id, to.id) && it.federation.link(to.id, from.id)) return std::nullopt;
-        return broken("stages " + std::to_string(a) + " and " + std::to_string(b) +
-                      ": no link in both directions " + "between " + from.name + " and " + to.name);
+        return broken(what + ": no link in both directions between " + from.name + " and " + to.name);
     };
-    const auto stages = it.part_of_stage.size();
-    for (std::size_t i = 1; i < stages; ++i)
-        if (auto verdict = crosses(i - 1, i)) return verdict;
-    return it.spec.model.tied_embeddings ? crosses(0, stages - 1) : std::nullopt;
+    for (int d = 0; d < it.plan.dp; ++d) {
+        for (int i = 1; i < it.plan.pp; ++i)
+            if (auto verdict =
+                    crosses("stages " + text(i - 1) + " and " + text(i) + " of pipeline " + text(d),
+                            it.part(i - 1, d), it.part(i, d)))
+                return verdict;
+        if (it.spec.model.tied_embeddings)
+            if (auto verdict = crosses("tied embeddings", it.part(0, d), it.part(it.plan.pp - 1, d)))
+                return verdict;
+    }
+    return std::nullopt;
+}
+
+// A stage's ring goes through exactly the sites of its members, over links that exist.
+Verdict rings_are_closed(Case &it) {
+    for (int i = 0; i < it.plan.pp && it.plan.dp > 1; ++i) {
+        std::set<std::string> members;
+        for (int d = 0; d < it.plan.dp; ++d)
+            members.insert(it.part(i, d).site);
+        if (members.size() < 2) continue;
+        const auto &ring = it.plan.stages[static_cast<std::size_t>(i)].ring;
+        if (ring.size() != members.size() || std::set<std::string>(ring.begin(), ring.end()) != members)
+            return broken("stage " + text(i) + ": its ring does not go through the sites of its members");
+        for (std::size_t n = 0; n < ring.size(); ++n) {
+            const auto *from = it.federation.site(ring[n]),
+                       *to = it.federation.site(ring[(n + 1) % ring.size()]);
+            if (!it.federation.link(from->id, to->id) || !it.federation.link(to->id, from->id))
+                return broken("stage " + text(i) + ": its ring has no link in both directions between " +
+                              from->name + " and " + to->name);
+        }
+    }
+    return std::nullopt;
 }
 
 Verdict memory_fits(Case &it) {
-    const Memory memory(it.spec, it.plan.tp, it.plan.dp);
-    const auto stages = it.plan.stages.size();
-    for (std::size_t i = 0; i < stages; ++i) {
-        const auto &stage = it.plan.stages[i];
-        const auto needed = memory.stage({.layers = stage.last_layer - stage.first_layer + 1,
-                                          .depth = stage.depth,
-                                          .first = i == 0,
-                                          .last = i + 1 == stages});
-        const auto &part = *it.part_of_stage[i];
-        for (const auto &nodes : it.federation.site(part.site)->classes)
-            if (nodes.gpu.name == part.gpu && needed > nodes.gpu.memory * (1 + 1e-9))
-                return broken("stage " + std::to_string(i) + " needs " + gigabytes(needed) + " per GPU, " +
-                              part.gpu + " at " + part.site + " has " + gigabytes(nodes.gpu.memory));
+    const Workload workload(it.spec, it.plan.tp, {});
+    for (int i = 0; i < it.plan.pp; ++i) {
+        const auto &stage = it.plan.stages[static_cast<std::size_t>(i)];
+        const auto needed = workload.memory(stage.first_layer, stage.last_layer, stage.depth, it.plan.dp);
+        for (int d = 0; d < it.plan.dp; ++d) {
+            const auto &part = it.part(i, d);
+            for (const auto &nodes : it.federation.site(part.site)->classes)
+                if (nodes.gpu.name == part.gpu && needed > nodes.gpu.memory * (1 + 1e-9))
+                    return broken("stage " + text(i) + " needs " + gigabytes(needed) + " per GPU, " +
+                                  part.gpu + " at " + part.site + " has " + gigabytes(nodes.gpu.memory));
+        }
     }
     return std::nullopt;
 }
@@ -217,7 +244,7 @@ Result<void> check(const Federation &federation, const JobSpec &spec, const Plan
     // In this order: later rules rely on earlier ones.
     for (const auto rule :
          {shape_is_sane, batch_divides, layers_are_complete, depths_are_sane, sites_are_the_jobs,
-          slots_are_complete, parts_fit, tensor_size_divides, links_exist, memory_fits})
+          slots_are_complete, parts_fit, tensor_size_divides, links_exist, rings_are_closed, memory_fits})
         if (auto verdict = rule(it)) return std::move(*verdict);
     return {};
 }

@@ -68,21 +68,32 @@ std::optional<std::vector<int>> depths_for(const Pipeline &pipeline, Seconds tau
 
 } // namespace
 
-std::vector<int> hiding_depths(const Pipeline &pipeline, std::span<const int> caps) {
-    std::vector<int> depths(pipeline.stages.size(), 1);
+std::vector<int> hiding_depths(const Pipeline &pipeline, std::span<const int> caps, double tolerance) {
     auto low = least_period(pipeline).seconds;
-    if (low <= 0) return depths;
+    if (low <= 0) return std::vector<int>(pipeline.stages.size(), 1);
     if (auto best = depths_for(pipeline, low, caps)) return *best;
+    for (std::size_t i = 0; i < pipeline.stages.size(); ++i) { // no k_i above its cap, no k_j below 1
+        Seconds cycle = pipeline.stages[i].both();
+        for (std::size_t j = i + 1; j < pipeline.stages.size(); ++j) {
+            cycle += pipeline.boundaries[j - 1].both() + pipeline.stages[j].both();
+            if (cycle > low * caps[i]) low = cycle / caps[i];
+        }
+    }
     // Depths of 1 reach the sum of everything: the answer lies between.
-    auto high = std::max(low, one_pass(pipeline));
-    for (int step = 0; step < 60 && high > low * (1 + 1e-9); ++step) {
+    auto high = low;
+    auto depths = depths_for(pipeline, high, caps);
+    for (double step = 1.02; !depths; step *= step) {
+        low = high, high = std::min(high * step, one_pass(pipeline) * (1 + 1e-9));
+        depths = depths_for(pipeline, high, caps);
+    }
+    while (high > low * (1 + tolerance)) {
         const auto middle = (low + high) / 2;
         if (auto found = depths_for(pipeline, middle, caps))
             depths = std::move(*found), high = middle;
         else
             low = middle;
     }
-    return depths;
+    return *depths;
 }
 
 std::vector<int> falling_depths(int first, std::span<const int> caps) {

@@ -58,8 +58,8 @@ Period period(const Pipeline &pipeline, std::span<const int> depths, int micro_b
 Period least_period(const Pipeline &pipeline);
 
 // The smallest k_i, none above caps[i] >= 1, not increasing, that reach the least period which such depths
-// can reach.
-std::vector<int> hiding_depths(const Pipeline &pipeline, std::span<const int> caps);
+// can reach (or one that is longer by `tolerance` at most).
+std::vector<int> hiding_depths(const Pipeline &pipeline, std::span<const int> caps, double tolerance = 1e-9);
 
 // k_i = first - i, at least 1 and at most caps[i]: 1F1B's own depths when `first` is the number of stages.
 std::vector<int> falling_depths(int first, std::span<const int> caps);

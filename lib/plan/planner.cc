@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/planner.h"
 
-#include "plan/contiguous.h"
+#include "plan/spin.h"
+#include "plan/workload.h"
 #include "util/text.h"
 
 #include <algorithm>
@@ -54,17 +55,16 @@ std::optional<Error> trouble_with_shape(const JobSpec &spec) {
     const auto &model = spec.model;
     const auto sites = static_cast<int>(spec.sites.size());
     const auto number = [](int value) { return std::to_string(value); };
-    if (model.layers < 1 || model.hidden < 1 || model.heads < 1 || model.kv_heads < 1 || model.head_dim < 1 ||
-        model.intermediate < 1 || model.vocab < 1)
+    if (model.layers < 1) return senseless("model: layers must be at least 1");
+    if (!model.costs && (model.hidden < 1 || model.heads < 1 || model.kv_heads < 1 || model.head_dim < 1 ||
+                         model.intermediate < 1 || model.vocab < 1))
         return senseless(
             "model: layers, hidden, heads, kv_heads, head_dim, intermediate and vocab must be at least 1");
     for (const auto &fixed : {spec.tp, spec.pp, spec.dp})
         if (fixed && *fixed < 1) return senseless("tp, pp and dp must be at least 1");
-    if (spec.tp && (model.heads % *spec.tp != 0 || model.intermediate % *spec.tp != 0 ||
-                    (model.kv_heads % *spec.tp != 0 && *spec.tp % model.kv_heads != 0)))
-        return senseless("tp=" + number(*spec.tp) + " does not divide the model's " + number(model.heads) +
-                         " heads (" + number(model.kv_heads) + " for keys) and " +
-                         number(model.intermediate) + " MLP columns");
+    if (spec.tp)
+        if (auto trouble = trouble_with_tensor_size(model, *spec.tp); !trouble.empty())
+            return senseless(trouble);
     if (spec.pp && *spec.pp > model.layers)
         return senseless("pp=" + number(*spec.pp) + " is more than the model's " + number(model.layers) +
                          " layers");
@@ -86,7 +86,7 @@ std::optional<Error> trouble_with(const Federation &federation, const JobSpec &s
 
 const std::vector<Named> &planners() {
     static const std::vector<Named> all{
-        {"contiguous", "contiguous pipelines over sites in order, by enumeration", contiguous},
+        {"spin", "SpinSearch between the sites, TPA inside them", spin},
     };
     return all;
 }

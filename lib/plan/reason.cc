@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/reason.h"
 
+#include "plan/plan_of.h"
+#include "plan/smallest.h"
 #include "plan/words.h"
 #include "util/text.h"
 
@@ -11,10 +13,6 @@ namespace spider::plan {
 namespace {
 
 bool forced(const JobSpec &spec) { return spec.sites.size() > 1; }
-
-bool asked_for(const JobSpec &spec, const std::string &site) {
-    return spec.sites.empty() || std::find(spec.sites.begin(), spec.sites.end(), site) != spec.sites.end();
-}
 
 // "models/llama-13b.json" and "llama-13b/config.json" are both llama-13b.
 std::string model_words(const JobSpec &spec) {
@@ -30,11 +28,9 @@ std::string shape_words(int tp, int pp, int dp) {
 }
 
 // "s1+s2"; many sites only as a number.
-std::string site_names(const Candidate &candidate) {
+std::string sites_words(const Problem &problem, const Web &web) {
     constexpr std::size_t few = 4;
-    std::vector<std::string> names;
-    for (const auto &run : candidate.runs)
-        names.push_back(run.pool->name);
+    const auto names = site_names(problem, web);
     return names.size() > few ? std::to_string(names.size()) + " sites" : util::join(names, "+");
 }
 
@@ -50,58 +46,52 @@ std::string gpus_words(const std::vector<Pool> &pools) {
 }
 
 // The stage that fills its GPU most: "78.1 GB per GPU of 80.0 GB".
-std::string fullest_words(const Found &found) {
+std::string fullest_words(const Problem &problem, const Found &found) {
     std::string text;
     double fullest = -1;
-    std::size_t stage = 0;
-    for (const auto &run : found.candidate.runs) {
-        for (int i = 0; i < run.stages; ++i, ++stage) {
-            const double share = found.priced.memory[stage] / run.pool->gpu.memory;
-            if (share <= fullest) continue;
-            fullest = share;
-            text = gigabytes(found.priced.memory[stage]) + " per GPU of " + gigabytes(run.pool->gpu.memory);
+    for (int i = 0; i < found.web.shape.stages; ++i) {
+        for (int g = 0; g < found.web.shape.groups; ++g) {
+            const auto has = problem.sites()[static_cast<std::size_t>(found.web.at(g, i))].pool.gpu.memory;
+            const auto needed = found.priced.memory[static_cast<std::size_t>(i)];
+            if (needed / has <= fullest) continue;
+            fullest = needed / has;
+            text = gigabytes(needed) + " per GPU of " + gigabytes(has);
         }
     }
     return text;
 }
 
-const Found *smallest(const JobSpec &spec, const Enumeration &search) {
-    const auto *several = search.several ? &*search.several : nullptr;
-    if (forced(spec) || !search.single) return several;
-    const auto *single = &*search.single;
-    return several && several->candidate.gpus() < single->candidate.gpus() ? several : single;
-}
-
-std::string about_limits(const Federation &federation, const JobSpec &spec, std::int64_t max_evaluations) {
+std::string about_limits(const Federation &federation, const JobSpec &spec) {
     auto without = spec;
     without.limits = {};
     const auto field = field_of(federation, without, without.limits);
-    Enumeration search(federation, without, field.pools, field.home, Goal::fewest, max_evaluations);
-    search.run();
-    const auto *found = smallest(spec, search);
+    if (!field.trouble.empty()) return {};
+    const Problem problem(federation, without, field.pools, field.home);
+    const auto found = smallest(problem);
     if (!found) return {};
-    const auto &candidate = found->candidate;
-    const auto over = candidate.runs.size() > 1 ? " over " + site_names(candidate) : std::string();
+    const auto &shape = found->web.shape;
+    const auto over =
+        family_of(found->web) == Family::alone ? std::string() : " over " + sites_words(problem, found->web);
     return words(spec.limits) + " leave " + gpus_words(field_of(federation, spec, spec.limits).pools) +
-           "; the smallest plan for " + model_words(spec) + " needs " + std::to_string(candidate.gpus()) +
-           " (" + shape_words(candidate.tp, candidate.pp(), candidate.dp) + over + " at " +
-           fullest_words(*found) + ")";
+           "; the smallest plan for " + model_words(spec) + " needs " +
+           std::to_string(shape.tp * shape.stages * shape.dp()) + " (" +
+           shape_words(shape.tp, shape.stages, shape.dp()) + over + " at " + fullest_words(problem, *found) +
+           ")";
 }
 
-bool fits_with_full_recompute(const Federation &federation, JobSpec spec, const Field &field,
-                              std::int64_t max_evaluations) {
+bool fits_with_full_recompute(const Federation &federation, JobSpec spec, const Field &field) {
     if (spec.recompute == Recompute::full) return false;
     spec.recompute = Recompute::full;
-    Enumeration search(federation, spec, field.pools, field.home, Goal::fewest, max_evaluations);
-    search.run();
-    return smallest(spec, search) != nullptr;
+    return smallest(Problem(federation, spec, field.pools, field.home)).has_value();
 }
 
-std::string about_memory(const Enumeration &search, bool recompute_helps) {
+std::string about_memory(const std::vector<Miss> &misses, bool recompute_helps) {
     std::vector<std::string> parts;
-    for (const auto &[gpu, miss] : search.misses)
-        parts.push_back(gpu + ": the smallest stage needs " + gigabytes(miss.needed) + " per GPU, has " +
-                        gigabytes(miss.has) + " (" + shape_words(miss.tp, miss.pp, miss.dp) + ")");
+    for (const auto &miss : misses)
+        parts.push_back(miss.gpu + ": the smallest stage needs " + gigabytes(miss.needed) + " per GPU, has " +
+                        gigabytes(miss.has) + " (" +
+                        shape_words(miss.shape.tp, miss.shape.stages, miss.shape.dp()) + ", stage " +
+                        std::to_string(miss.stage) + " lacks " + gigabytes(miss.needed - miss.has) + ")");
     return util::join(parts, "; ") + (recompute_helps ? "; recompute=full would fit" : "");
 }
 
@@ -149,59 +139,39 @@ std::string about_shape(const JobSpec &spec, const std::vector<Pool> &pools) {
 
 } // namespace
 
-Field field_of(const Federation &federation, const JobSpec &spec, const Limits &limits) {
-    Field field;
-    for (const auto &site : federation.sites()) {
-        const bool home = site.name == spec.home;
-        if (!asked_for(spec, site.name)) continue;
-        auto pool = pool_of(site, limits);
-        auto trouble = trouble_with(site);
-        if (trouble.empty() && pool.nodes.empty()) trouble = "has no free GPU";
-        if (trouble.empty()) {
-            if (home) field.home = static_cast<int>(field.pools.size());
-            field.pools.push_back(std::move(pool));
-        } else if (home || !spec.sites.empty()) {
-            if (field.trouble.empty())
-                field.trouble = (home ? "home site " : "site ") + site.name + " " + trouble;
-        }
-    }
-    if (field.trouble.empty() && field.pools.empty()) field.trouble = "no site has a free GPU";
-    return field;
-}
-
-std::string why_planned(const JobSpec &spec, const Enumeration &search, bool several) {
-    const auto &single = search.single, &many = search.several;
-    const auto alone = (spec.home.empty() ? "one site" : "home") + std::string(" alone");
+std::string why_planned(const Problem &problem, const Found *alone, const Found *over, bool several) {
+    const auto &spec = problem.spec();
     const auto faster = [](const Found &slow, const Found &fast) {
-        const double ratio = slow.priced.iteration.seconds / fast.priced.iteration.seconds;
+        const double ratio = slow.seconds() / fast.seconds();
         return ratio >= 10 ? std::to_string(static_cast<long long>(ratio)) + " times" : percent(ratio - 1);
     };
+    const auto one = (spec.home.empty() ? "one site" : "home") + std::string(" alone");
     if (!several) {
-        const auto who = spec.home.empty() ? site_names(single->candidate) + " alone" : alone;
+        const auto who = spec.home.empty() ? sites_words(problem, alone->web) + " alone" : one;
         if (spec.sites.size() == 1) return who + ", as asked";
-        if (!many) return who + ": no plan over several sites exists";
-        return who + ": " + faster(*many, *single) + " faster than the best plan over " +
-               count(static_cast<int>(many->candidate.runs.size()), "site");
+        if (!over) return who + ": no plan over several sites exists";
+        return who + ": " + faster(*over, *alone) + " faster than the best plan over " +
+               count(static_cast<int>(site_names(problem, over->web).size()), "site");
     }
-    const auto who = site_names(many->candidate) + (forced(spec) ? ", as asked" : "");
-    if (!single)
-        return who + ": nothing fits " + alone +
+    const auto who = sites_words(problem, over->web) + (forced(spec) ? ", as asked" : "");
+    if (!alone)
+        return who + ": nothing fits " + one +
                (fixed_words(spec).empty() ? "" : " with " + fixed_words(spec));
-    if (many->priced.iteration.seconds <= single->priced.iteration.seconds)
-        return who + ": " + faster(*single, *many) + " faster than " + alone;
-    return who + ": " + faster(*many, *single) + " slower than " + alone;
+    if (over->seconds() <= alone->seconds())
+        return who + ": " + faster(*alone, *over) + " faster than " + one;
+    return who + ": " + faster(*over, *alone) + " slower than " + one;
 }
 
-std::string why_infeasible(const Federation &federation, const JobSpec &spec, std::int64_t max_evaluations) {
+std::string why_infeasible(const Federation &federation, const JobSpec &spec) {
     const auto field = field_of(federation, spec, spec.limits);
     if (!field.trouble.empty()) return field.trouble;
     if (auto links = about_links(federation, spec, field.pools); !links.empty()) return links;
     if (!words(spec.limits).empty())
-        if (auto limits = about_limits(federation, spec, max_evaluations); !limits.empty()) return limits;
-    Enumeration search(federation, spec, field.pools, field.home, Goal::fewest, max_evaluations);
-    search.run();
-    if (search.misses.empty() || (forced(spec) && search.single)) return about_shape(spec, field.pools);
-    return about_memory(search, fits_with_full_recompute(federation, spec, field, max_evaluations));
+        if (auto limits = about_limits(federation, spec); !limits.empty()) return limits;
+    const Problem problem(federation, spec, field.pools, field.home);
+    const auto near = misses(problem);
+    if (near.empty()) return about_shape(spec, field.pools);
+    return about_memory(near, fits_with_full_recompute(federation, spec, field));
 }
 
 } // namespace spider::plan

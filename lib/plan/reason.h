@@ -2,19 +2,13 @@
 // Sentences for Plan::reason: why these sites, or what is missing for any plan, with numbers.
 #pragma once
 
-#include "plan/enumerate.h"
+#include "plan/field.h"
+#include "plan/spinsearch.h"
 
 namespace spider::plan {
 
-// The sites that a plan may use.
-struct Field {
-    std::vector<Pool> pools;
-    int home = -1;       // index into pools
-    std::string trouble; // no plan can exist, whatever the search finds
-};
-Field field_of(const Federation &federation, const JobSpec &spec, const Limits &limits);
-
-std::string why_planned(const JobSpec &spec, const Enumeration &search, bool several);
-std::string why_infeasible(const Federation &federation, const JobSpec &spec, std::int64_t max_evaluations);
+// `alone`, `over`: the best at one site and over several, of which one is the plan.
+std::string why_planned(const Problem &problem, const Found *alone, const Found *over, bool several);
+std::string why_infeasible(const Federation &federation, const JobSpec &spec);
 
 } // namespace spider::plan

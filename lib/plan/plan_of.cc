@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "plan/plan_of.h"
+
+#include <algorithm>
+
+namespace spider::plan {
+
+namespace {
+
+std::size_t index(int value) { return static_cast<std::size_t>(value); }
+
+// In the order of their parts: the home site first, then by the first stage there.
+std::vector<int> sites_of(const Problem &problem, const Web &web) {
+    std::vector<int> sites;
+    if (problem.home() >= 0) sites.push_back(problem.home());
+    for (int i = 0; i < web.shape.stages; ++i)
+        for (int g = 0; g < web.shape.groups; ++g)
+            if (std::find(sites.begin(), sites.end(), web.at(g, i)) == sites.end())
+                sites.push_back(web.at(g, i));
+    return sites;
+}
+
+// Slots in order of stage, then member, over as few nodes as hold them.
+Part part_at(const Problem &problem, const Web &web, int site) {
+    const auto &pool = problem.sites()[index(site)].pool;
+    std::vector<Slot> slots;
+    for (int i = 0; i < web.shape.stages; ++i)
+        for (int g = 0; g < web.shape.groups; ++g)
+            for (int m = 0; m < web.shape.width && web.at(g, i) == site; ++m)
+                slots.push_back({i, g * web.shape.width + m});
+    Part part{.site = pool.name, .gpu = pool.gpu.name, .nodes = {}};
+    auto next = slots.begin();
+    for (const int count : spread(pool, web.shape.tp, static_cast<int>(slots.size()))) {
+        part.nodes.emplace_back(next, next + count);
+        next += count;
+    }
+    return part;
+}
+
+Stage stage_of(const Problem &problem, const Web &web, const Priced &priced, int stage, int first) {
+    const auto i = index(stage);
+    Stage made{.first_layer = first,
+               .last_layer = first + web.layers[i] - 1,
+               .depth = priced.depths[i],
+               .memory = priced.memory[i],
+               .gradient = priced.gradients[i],
+               .ring = {},
+               .faster = {}};
+    for (const auto &pipeline : priced.pipelines)
+        if (pipeline.stages[i].both() > made.forward + made.backward)
+            made.forward = pipeline.stages[i].forward, made.backward = pipeline.stages[i].backward;
+    for (int d = 0; d < web.shape.dp(); ++d) {
+        const auto &own = priced.pipelines[index(d / web.shape.width)].stages[i];
+        if (own.both() < made.forward + made.backward) made.faster.push_back({d, own.forward, own.backward});
+    }
+    for (const int site : priced.rings[i])
+        made.ring.push_back(problem.sites()[index(site)].pool.name);
+    return made;
+}
+
+} // namespace
+
+std::vector<std::string> site_names(const Problem &problem, const Web &web) {
+    std::vector<std::string> names;
+    for (const int site : sites_of(problem, web))
+        names.push_back(problem.sites()[index(site)].pool.name);
+    return names;
+}
+
+Plan plan_of(const Problem &problem, const Web &web, const Priced &priced) {
+    const auto &spec = problem.spec();
+    Plan plan{.outcome = Outcome::planned,
+              .reason = {},
+              .tp = web.shape.tp,
+              .pp = web.shape.stages,
+              .dp = web.shape.dp(),
+              .micro_batch = spec.micro_batch,
+              .micro_batches = problem.micro_batches(web.shape.dp()),
+              .recompute = spec.recompute,
+              .sends = problem.blocking_sends() ? Sends::blocking : Sends::async,
+              .family = {},
+              .iteration = priced.iteration,
+              .stages = {},
+              .passages = {},
+              .parts = {},
+              .alternatives = {},
+              .search = {}};
+    plan.iteration.tokens_per_second =
+        static_cast<double>(spec.global_batch) * spec.sequence / plan.iteration.seconds;
+    int first = 0;
+    for (int i = 0; i < web.shape.stages; ++i) {
+        plan.stages.push_back(stage_of(problem, web, priced, i, first));
+        first += web.layers[index(i)];
+        for (int d = 0; d < web.shape.dp() && i + 1 < web.shape.stages; ++d) {
+            const auto &link = priced.pipelines[index(d / web.shape.width)].boundaries[index(i)];
+            plan.passages.push_back(
+                {i, d, link.latency, link.occupancy, link.back_latency, link.back_occupancy});
+        }
+    }
+    for (const int site : sites_of(problem, web))
+        plan.parts.push_back(part_at(problem, web, site));
+    return plan;
+}
+
+} // namespace spider::plan

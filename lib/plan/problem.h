@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a search stands on: the sites that may take part, what lies between them, and what the model costs on
+// their GPUs. Built once per search; the searches only read it.
+#pragma once
+
+#include "plan/capacity.h"
+#include "plan/workload.h"
+
+#include <limits>
+#include <map>
+#include <memory>
+
+namespace spider::plan {
+
+constexpr Seconds never = std::numeric_limits<double>::infinity();
+
+// One site as a search sees it, at its index.
+struct Ground {
+    Pool pool;
+    int gpu = 0; // index into Problem::gpus
+    bool routable = true;
+    bool required = false; // the home site, and every site that the user names
+    double lan_bandwidth;  // bytes/s between nodes of the site
+    Seconds lan_latency = 0;
+};
+
+// Between two sites, one way; `never` unless both ways are known.
+struct Hop {
+    Seconds latency = never;
+    double seconds_per_byte = never;        // of one flow that is alone
+    double seconds_per_shared_byte = never; // of the narrowest thing that flows share
+    // Of `flows` equal flows between the two, nobody else being there.
+    [[nodiscard]] double shared(double flows) const {
+        const double part = flows * seconds_per_shared_byte;
+        return part > seconds_per_byte ? part : seconds_per_byte;
+    }
+};
+
+class Problem {
+  public:
+    // Both are borrowed. `pools`: usable sites with free GPUs; `home`: index into them, or -1.
+    Problem(const Federation &federation, const JobSpec &spec, const std::vector<Pool> &pools, int home);
+
+    [[nodiscard]] const Federation &federation() const { return federation_; }
+    [[nodiscard]] const JobSpec &spec() const { return spec_; }
+    [[nodiscard]] const std::vector<Ground> &sites() const { return sites_; }
+    [[nodiscard]] const std::vector<GpuType> &gpus() const { return gpus_; }
+    [[nodiscard]] int home() const { return home_; }
+    [[nodiscard]] std::size_t size() const { return sites_.size(); }
+
+    [[nodiscard]] const Hop &hop(int from, int to) const {
+        return hops_[static_cast<std::size_t>(from) * sites_.size() + static_cast<std::size_t>(to)];
+    }
+    [[nodiscard]] bool linked(int a, int b) const { return hop(a, b).latency < never; }
+    [[nodiscard]] const Workload &workload(int tp) const;
+    [[nodiscard]] int slots(int site, int tp) const; // tensor-parallel groups that the site has room for
+    [[nodiscard]] std::vector<int> tensor_sizes() const;
+    [[nodiscard]] int micro_batches(int dp) const { return spec_.global_batch / (spec_.micro_batch * dp); }
+    [[nodiscard]] bool blocking_sends() const;
+    [[nodiscard]] int depth_rule() const; // depth_fitted, depth_stages, or the first stage's depth
+
+    // Ring all-reduce of `bytes` over `members` slots of one site.
+    [[nodiscard]] Seconds local_ring(int site, int tp, Bytes bytes, int members) const;
+
+  private:
+    const Federation &federation_;
+    const JobSpec &spec_;
+    int home_;
+    std::vector<Ground> sites_;
+    std::vector<GpuType> gpus_;
+    std::vector<Hop> hops_;
+    std::map<int, Workload> workloads_;
+    std::map<int, std::vector<int>> slots_;
+};
+
+} // namespace spider::plan

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The inter-site part of a stage's all-reduce: a ring over its sites, 2(k-1)/k * G / beta_min + 2(k-1) *
+// a_max, in the order of sites that makes it shortest.
+#pragma once
+
+#include "plan/problem.h"
+
+#include <span>
+#include <vector>
+
+namespace spider::plan {
+
+struct RingCost {
+    double seconds_per_byte = 0; // of the slowest link, alone on it
+    Seconds latency = 0;         // of the longest link
+    // A ring of `sites` that reduces `bytes`.
+    [[nodiscard]] Seconds seconds(double bytes, std::size_t sites) const {
+        const auto k = static_cast<double>(sites);
+        return sites < 2 ? 0 : 2 * (k - 1) * (bytes / k * seconds_per_byte + latency);
+    }
+};
+
+struct Ring {
+    std::vector<int> order; // each sends to the next, the last to the first
+    RingCost cost;          // `never` where no order has links in both directions all around
+};
+
+// `sites` without repetition. Exact up to `exact_ring` sites, else nearest neighbour and 2-opt.
+constexpr std::size_t exact_ring = 9;
+Ring best_ring(const Problem &problem, std::span<const int> sites, double bytes);
+
+// The cost alone, quickly: exact up to 4 sites, else nearest neighbour in both directions. Reorders `sites`.
+RingCost good_ring(const Problem &problem, std::span<int> sites, double bytes);
+
+} // namespace spider::plan

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// SpinSearch, level 1 of the planner: where the cells of the web go. Webs of all shapes are woven from hub
+// sites, the promising ones improved by local moves (exchanges, spins of a ring, reversals, sites in and out,
+// layers), and the best judged by the exact price. Our own reading of the published abstract. Anytime and
+// deterministic: effort is counted in steps, so that the same input gives the same plan on any machine.
+#pragma once
+
+#include "plan/price.h"
+#include "plan/shapes.h"
+#include "plan/web_state.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <vector>
+
+namespace spider::plan {
+
+enum class Family {
+    alone,    // one site
+    pipeline, // every stage at one site, pipelines cross
+    data,     // every pipeline at one site, stages are at several
+    both,
+};
+constexpr std::size_t families = 4;
+Family family_of(const Web &web);
+std::string_view name(Family family); // "pipeline over sites"
+
+struct Found {
+    Web web;
+    Priced priced;
+    [[nodiscard]] Seconds seconds() const { return priced.iteration.seconds; }
+};
+
+class SpinSearch {
+  public:
+    // `budget`: seconds on a slow core, counted as steps.
+    SpinSearch(const Problem &problem, Seconds budget, std::uint64_t seed);
+
+    void run();
+
+    // The fastest found of each family.
+    [[nodiscard]] const std::optional<Found> &best(Family family) const {
+        return best_[static_cast<std::size_t>(family)];
+    }
+    [[nodiscard]] std::int64_t evaluations() const { return evaluations_; } // webs estimated or priced
+    [[nodiscard]] std::int64_t work() const { return work_; }
+
+  private:
+    struct Draft {
+        Web web;
+        Seconds seconds = never; // estimate
+        Seconds bound = 0;
+    };
+
+    void search_alone();
+    void weave_all();
+    void improve_best();
+    void settle();
+    std::optional<Draft> first_web(const Shape &shape, std::int64_t effort);
+    void improve(Draft &draft, std::int64_t effort);
+    void polish(Found found, std::int64_t effort);
+    bool include_required(WebState &state) const;
+    void take(const Web &web); // price it and keep it if it is the best of its family
+    void remember(const WebState &state);
+    [[nodiscard]] Seconds best_seconds() const;
+    [[nodiscard]] std::vector<int> hubs(const Shape &shape, std::size_t most) const;
+    [[nodiscard]] std::int64_t price_of(const Web &web) const; // steps
+
+    const Problem &problem_;
+    std::int64_t budget_;
+    std::mt19937_64 chance_;
+    Crossings crossings_;
+    std::vector<int> closeness_; // sites, the most central first
+    std::vector<Draft> drafts_;
+    std::vector<Draft> elite_; // the best estimates of all shapes, distinct
+    std::array<std::optional<Found>, families> best_;
+    std::int64_t evaluations_ = 0;
+    std::int64_t work_ = 0;
+};
+
+} // namespace spider::plan

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "plan/web_state.h"
+
+#include <algorithm>
+
+namespace spider::plan {
+
+namespace {
+
+std::size_t index(int value) { return static_cast<std::size_t>(value); }
+
+// Weight of the mean pipeline and the mean ring in a move's value.
+constexpr double slope_weight = 0.02;
+
+} // namespace
+
+WebState::WebState(const Problem &problem, const Shape &shape, Crossings &crossing)
+    : problem_(problem), workload_(problem.workload(shape.tp)), batches_(problem.micro_batches(shape.dp())),
+      rule_(problem.depth_rule()), blocking_(problem.blocking_sends()), dealer_(problem, shape),
+      crossing_(crossing) {
+    web_.shape = shape;
+    used_.assign(problem.size(), 0);
+    crossing_.resize(problem.size() * problem.size());
+    now_.tau.resize(index(shape.groups)), now_.pass.resize(index(shape.groups));
+    now_.head_start.resize(index(shape.cells()));
+    for (auto *all : {&now_.ring, &now_.ring_latency, &now_.local})
+        all->resize(index(shape.stages));
+    now_.ring_sites.resize(index(shape.stages));
+    scratch_.stages.resize(index(shape.stages));
+    scratch_.boundaries.resize(index(shape.stages - 1));
+}
+
+std::size_t WebState::pair_index(int a, int b) const {
+    return index(std::min(a, b)) * problem_.size() + index(std::max(a, b));
+}
+
+std::size_t WebState::type_index(int stage, int site) const {
+    return index(stage) * problem_.gpus().size() + index(problem_.sites()[index(site)].gpu);
+}
+
+bool WebState::has_room(int site) const {
+    return (used(site) + 1) * web_.shape.width <= problem_.slots(site, web_.shape.tp);
+}
+
+void WebState::cross(int a, int b, int by) {
+    if (a != b) crossing_[pair_index(a, b)] = static_cast<std::uint16_t>(crossing_[pair_index(a, b)] + by);
+}
+
+WebState::~WebState() { leave(); }
+
+// The cells go, and the table of crossings is clean again.
+void WebState::leave() {
+    const auto stages = index(web_.shape.stages);
+    for (std::size_t i = 0; i < web_.cells.size(); ++i) {
+        used_[index(web_.cells[i])] = 0;
+        if (i % stages != 0) crossing_[pair_index(web_.cells[i - 1], web_.cells[i])] = 0;
+    }
+    web_.cells.clear();
+}
+
+void WebState::reset(std::vector<int> cells, std::vector<int> layers) {
+    const int stages = web_.shape.stages;
+    leave();
+    web_.cells = std::move(cells);
+    types_.assign(index(stages) * problem_.gpus().size(), 0);
+    for (std::size_t i = 0; i < web_.cells.size(); ++i) {
+        ++used_[index(web_.cells[i])];
+        ++types_[type_index(static_cast<int>(i % index(stages)), web_.cells[i])];
+        if (i % index(stages) != 0) cross(web_.cells[i - 1], web_.cells[i], 1);
+    }
+    if (layers.empty()) {
+        deal_layers();
+    } else {
+        web_.layers = std::move(layers), fits_ = true;
+        time_stages();
+    }
+    estimate_all();
+}
+
+void WebState::place(int cell, int site) {
+    const int stages = web_.shape.stages, stage = cell % stages;
+    auto &here = web_.cells[index(cell)];
+    const auto neighbours = [&](int by) {
+        if (stage > 0) cross(web_.cells[index(cell - 1)], here, by);
+        if (stage + 1 < stages) cross(here, web_.cells[index(cell + 1)], by);
+    };
+    neighbours(-1);
+    --used_[index(here)];
+    --types_[type_index(stage, here)];
+    here = site;
+    ++used_[index(here)];
+    ++types_[type_index(stage, here)];
+    neighbours(1);
+}
+
+// Layers by the slowest member of each stage. False: nothing changed.
+bool WebState::deal_layers() {
+    auto layers = dealer_.deal(types_);
+    const bool fits = !layers.empty();
+    if (fits && fits == fits_ && layers == web_.layers) return false;
+    fits_ = fits;
+    if (fits) web_.layers = std::move(layers);
+    if (web_.layers.empty()) web_.layers = even_layers(workload_.layers(), web_.shape.stages);
+    time_stages();
+    return true;
+}
+
+void WebState::time_stages() {
+    times_.clear();
+    int first = 0;
+    for (const int count : web_.layers) {
+        for (std::size_t gpu = 0; gpu < problem_.gpus().size(); ++gpu)
+            times_.push_back(workload_.times(static_cast<int>(gpu), first, first + count - 1));
+        first += count;
+    }
+    cap_depths();
+}
+
+void WebState::cap_depths() {
+    caps_.assign(index(web_.shape.stages), batches_);
+    const auto types = problem_.gpus().size();
+    int first = 0;
+    for (std::size_t i = 0; i < caps_.size(); ++i) {
+        for (std::size_t gpu = 0; gpu < types; ++gpu)
+            if (types_[i * types + gpu] > 0)
+                caps_[i] =
+                    std::min(caps_[i], workload_.depth_within(static_cast<int>(gpu), first,
+                                                              first + web_.layers[i] - 1, web_.shape.dp()));
+        first += web_.layers[i];
+    }
+    const auto least = std::min_element(caps_.begin(), caps_.end());
+    fits_depth_ = *least >= 1;
+    endless_ = *least >= batches_;
+    for (auto &cap : caps_)
+        cap = std::max(cap, 1);
+    if (rule_ != depth_fitted)
+        falling_ = falling_depths(rule_ == depth_stages ? web_.shape.stages : rule_, caps_);
+}
+
+void WebState::change(std::span<const Change> changes, double limit) {
+    const int stages = web_.shape.stages;
+    before_ = now_, undo_cells_.clear(), undo_layers_ = web_.layers, undo_fits_ = fits_;
+    bool shared = false; // another group's flows get faster or slower
+    const auto look = [&](int cell) {
+        const int stage = cell % stages, here = web_.cells[index(cell)];
+        if (stage > 0 && here != web_.cells[index(cell - 1)])
+            shared |= crossing_[pair_index(web_.cells[index(cell - 1)], here)] > 1;
+        if (stage + 1 < stages && here != web_.cells[index(cell + 1)])
+            shared |= crossing_[pair_index(here, web_.cells[index(cell + 1)])] > 1;
+    };
+    for (const auto &[cell, site] : changes) {
+        undo_cells_.emplace_back(cell, web_.cells[index(cell)]);
+        look(cell);
+    }
+    for (const auto &[cell, site] : changes)
+        place(cell, site);
+    for (const auto &[cell, site] : changes)
+        look(cell);
+    if (problem_.gpus().size() > 1) {
+        if (deal_layers()) return estimate_all();
+        cap_depths();
+    }
+    if (shared || changes.size() * 2 > index(web_.shape.cells())) return estimate_all();
+    const auto first_with = [&](std::size_t i, auto of) {
+        for (std::size_t j = 0; j < i; ++j)
+            if (of(changes[j].first) == of(changes[i].first)) return false;
+        return true;
+    };
+    Seconds slowest = 0;
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+        const int group = changes[i].first / stages;
+        if (!first_with(i, [&](int cell) { return cell / stages; })) continue;
+        estimate_group(group);
+        slowest = std::max(slowest, now_.pass[index(group)] + (batches_ - 1) * now_.tau[index(group)]);
+    }
+    if (slowest > limit) { // whatever the rings cost
+        now_.seconds = now_.value = slowest;
+        return;
+    }
+    for (std::size_t i = 0; i < changes.size(); ++i)
+        if (first_with(i, [&](int cell) { return cell % stages; })) estimate_ring(changes[i].first % stages);
+    estimate_tied();
+    sum();
+}
+
+void WebState::move_layer(int from, int to) {
+    before_ = now_, undo_cells_.clear(), undo_layers_ = web_.layers, undo_fits_ = fits_;
+    --web_.layers[index(from)], ++web_.layers[index(to)];
+    time_stages();
+    estimate_all();
+}
+
+void WebState::undo() {
+    for (auto change = undo_cells_.rbegin(); change != undo_cells_.rend(); ++change)
+        place(change->first, change->second);
+    undo_cells_.clear();
+    if (undo_layers_ != web_.layers) {
+        web_.layers = undo_layers_;
+        time_stages();
+    } else if (problem_.gpus().size() > 1) {
+        cap_depths();
+    }
+    fits_ = undo_fits_;
+    std::swap(now_, before_);
+}
+
+void WebState::estimate_all() {
+    for (int g = 0; g < web_.shape.groups; ++g)
+        estimate_group(g);
+    for (int i = 0; i < web_.shape.stages; ++i)
+        estimate_ring(i);
+    estimate_tied();
+    sum();
+}
+
+void WebState::estimate_group(int group) {
+    const int stages = web_.shape.stages;
+    const auto types = problem_.gpus().size();
+    const auto bytes = workload_.boundary();
+    work_ += stages;
+    bool linked = true;
+    for (int i = 0; i < stages; ++i) {
+        const int at = web_.at(group, i);
+        const auto &site = problem_.sites()[index(at)];
+        const auto &times = times_[index(i) * types + index(site.gpu)];
+        scratch_.stages[index(i)] = {times.forward, times.backward};
+        if (i + 1 == stages) break;
+        const int to = web_.at(group, i + 1);
+        auto &boundary = scratch_.boundaries[index(i)];
+        if (at == to) {
+            const auto occupancy = bytes / site.lan_bandwidth;
+            boundary = {site.lan_latency, occupancy, site.lan_latency, occupancy};
+            continue;
+        }
+        const auto flows = static_cast<double>(crossing_[pair_index(at, to)]) * web_.shape.width;
+        const auto &there = problem_.hop(at, to), &back = problem_.hop(to, at);
+        boundary = {there.latency, bytes * there.shared(flows), back.latency, bytes * back.shared(flows)};
+        linked = linked && there.latency < never && back.latency < never;
+    }
+    auto &pass = now_.pass[index(group)];
+    pass = linked ? 0 : never;
+    Seconds head = 0;
+    for (int i = 0; i < stages; ++i) {
+        now_.head_start[index(group * stages + i)] = head;
+        pass += scratch_.stages[index(i)].both();
+        head += scratch_.stages[index(i)].backward;
+        if (i + 1 == stages) break;
+        pass += scratch_.boundaries[index(i)].both();
+        head += scratch_.boundaries[index(i)].backward();
+    }
+    now_.tau[index(group)] = linked ? tau_of_scratch() : never;
+}
+
+Seconds WebState::tau_of_scratch() {
+    if (rule_ == depth_fitted && endless_ && !blocking_) return least_period(scratch_).seconds;
+    work_ += web_.shape.stages * web_.shape.stages / 4;
+    if (blocking_) scratch_ = with_blocking_sends(scratch_);
+    if (rule_ != depth_fitted) return period(scratch_, falling_, batches_).seconds;
+    work_ += web_.shape.stages * web_.shape.stages * 2;
+    return period(scratch_, hiding_depths(scratch_, caps_, 0.005), batches_).seconds;
+}
+
+// Two stages that share no site pair nor ring are independent; rings over the same sites share every link of
+// it.
+void WebState::estimate_ring(int stage) {
+    const auto at = index(stage);
+    scratch_sites_.clear();
+    std::uint64_t hash = 0;
+    int most = 0;
+    int most_site = web_.at(0, stage);
+    for (int g = 0; g < web_.shape.groups; ++g) {
+        const int site = web_.at(g, stage);
+        int members = 0;
+        bool seen = false;
+        for (int h = 0; h < web_.shape.groups && !seen; ++h) {
+            const bool same = web_.at(h, stage) == site;
+            seen = h < g && same;
+            members += same ? web_.shape.width : 0;
+        }
+        if (seen) continue;
+        scratch_sites_.push_back(site);
+        hash += (static_cast<std::uint64_t>(site) + 1) * 0x9E3779B97F4A7C15ull ^
+                (static_cast<std::uint64_t>(site) << 17);
+        if (members > most) most = members, most_site = site;
+    }
+    const int first = first_layer(stage);
+    const auto bytes = workload_.gradient(first, first + web_.layers[at] - 1);
+    work_ += 4 + static_cast<std::int64_t>(scratch_sites_.size() * scratch_sites_.size());
+    now_.local[at] = most > 1 ? problem_.local_ring(most_site, web_.shape.tp, bytes, most) : 0;
+    now_.ring_sites[at] = scratch_sites_.size() > 1 ? hash : 0;
+    if (scratch_sites_.size() < 2) {
+        now_.ring[at] = now_.ring_latency[at] = 0;
+        return;
+    }
+    const auto ring = good_ring(problem_, scratch_sites_, bytes);
+    const auto count = scratch_sites_.size();
+    now_.ring_latency[at] = ring.seconds(0, count);
+    now_.ring[at] = ring.latency < never ? ring.seconds(bytes, count) - ring.seconds(0, count) : never;
+}
+
+int WebState::first_layer(int stage) const {
+    int first = 0;
+    for (int i = 0; i < stage; ++i)
+        first += web_.layers[index(i)];
+    return first;
+}
+
+void WebState::estimate_tied() {
+    const auto bytes = workload_.tied_gradient();
+    now_.tied = 0;
+    if (bytes <= 0 || web_.shape.stages < 2) return;
+    for (int g = 0; g < web_.shape.groups; ++g) {
+        const int a = web_.at(g, 0), b = web_.at(g, web_.shape.stages - 1);
+        if (a == b) continue;
+        int flows = 0; // pipelines between the same two sites
+        for (int h = 0; h < web_.shape.groups; ++h)
+            flows += web_.at(h, 0) == a && web_.at(h, web_.shape.stages - 1) == b ? web_.shape.width : 0;
+        const auto &there = problem_.hop(a, b), &back = problem_.hop(b, a);
+        const auto per_byte = std::max(there.shared(flows), back.shared(flows));
+        const auto latency = std::max(there.latency, back.latency);
+        now_.tied = std::max(now_.tied, latency < never ? bytes * per_byte + 2 * latency : never);
+    }
+}
+
+void WebState::sum() {
+    const int stages = web_.shape.stages, groups = web_.shape.groups;
+    now_.seconds = now_.value = never;
+    if (!fits_ || !fits_depth_) return;
+    Seconds worst = 0, all = 0, slowest = 0;
+    ends_.assign(index(stages), 0);
+    for (int g = 0; g < groups; ++g) {
+        const auto whole = now_.pass[index(g)] + (batches_ - 1) * now_.tau[index(g)];
+        const auto *head_start = &now_.head_start[index(g * stages)];
+        auto *ends = ends_.data();
+        if (whole > slowest) slowest = whole, now_.worst_group = g;
+        for (int i = 0; i < stages; ++i)
+            ends[i] = std::max(ends[i], whole - head_start[i]);
+        all += whole / groups;
+    }
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+        int share = 1; // rings over the same sites
+        for (std::size_t j = 0; j < ends_.size() && now_.ring_sites[i] != 0; ++j)
+            share += j != i && now_.ring_sites[j] == now_.ring_sites[i] ? 1 : 0;
+        const auto reduce = now_.local[i] + now_.ring[i] * share + now_.ring_latency[i];
+        if (ends_[i] + reduce > worst) worst = ends_[i] + reduce, now_.worst_stage = static_cast<int>(i);
+        all += reduce / stages;
+    }
+    work_ += stages * groups / 4 + stages;
+    if (!(worst + now_.tied < never)) return;
+    now_.seconds = worst + now_.tied;
+    now_.value = now_.seconds + slope_weight * (all + now_.tied);
+}
+
+} // namespace spider::plan
