@@ -67,7 +67,7 @@ Json to_json(const JobSpec &spec) {
             {"iterations", spec.iterations},
             {"trainer", name(spec.trainer)},
             {"precision", name(spec.precision)},
-            {"recompute", name(spec.recompute)},
+            {"recompute", spec.recompute_free ? "auto" : name(spec.recompute)},
             {"objective", name(spec.objective)},
             {"on_failure", name(spec.on_failure)},
             {"sync", spec.sync},
@@ -97,7 +97,8 @@ Result<JobSpec> job_spec_from_json(const Json &json) {
     spec.iterations = fields.integer_or("iterations", 0, 0);
     spec.trainer = fields.choice_or("trainer", spec.trainer, trainer_named);
     spec.precision = fields.choice_or("precision", spec.precision, precision_named);
-    spec.recompute = fields.choice_or("recompute", spec.recompute, recompute_named);
+    spec.recompute_free = fields.text_or("recompute", "none") == "auto";
+    if (!spec.recompute_free) spec.recompute = fields.choice_or("recompute", spec.recompute, recompute_named);
     spec.objective = fields.choice_or("objective", spec.objective, objective_named);
     spec.on_failure = fields.choice_or("on_failure", spec.on_failure, on_failure_named);
     spec.sync = fields.text_or("sync", spec.sync);

@@ -40,6 +40,7 @@ struct JobSpec {
     Trainer trainer = Trainer::plain;
     Precision precision = Precision::bf16;
     Recompute recompute = Recompute::none;
+    bool recompute_free = false; // the planner chooses it
     Objective objective = Objective::jct;
     OnFailure on_failure = OnFailure::cancel;
     std::string sync = "every"; // "every" iteration, or "diloco:H"

@@ -77,6 +77,12 @@ std::string set_depth(JobSpec &spec, const std::string &text) {
                                                : "expected stages, fitted or a whole number of at least 1";
 }
 
+std::string set_recompute(JobSpec &spec, const std::string &text) {
+    spec.recompute_free = text == "auto";
+    if (spec.recompute_free) return "";
+    return set_word(spec.recompute, recompute_named(text), "auto, none, selective or full");
+}
+
 constexpr std::array keys{
     Key{"model",
         [](JobSpec &spec, const std::string &text) {
@@ -103,10 +109,7 @@ constexpr std::array keys{
     Key{"tp", [](JobSpec &spec, const std::string &text) { return set_count(spec.tp, text); }},
     Key{"pp", [](JobSpec &spec, const std::string &text) { return set_count(spec.pp, text); }},
     Key{"dp", [](JobSpec &spec, const std::string &text) { return set_count(spec.dp, text); }},
-    Key{"recompute",
-        [](JobSpec &spec, const std::string &text) {
-            return set_word(spec.recompute, recompute_named(text), "none, selective or full");
-        }},
+    Key{"recompute", set_recompute},
     Key{"objective",
         [](JobSpec &spec, const std::string &text) {
             return set_word(spec.objective, objective_named(text), "jct or throughput");
@@ -185,6 +188,7 @@ Result<JobSpec> read_spec(std::string_view text, std::string_view defaults, cons
     if (util::trim(text) == "off") return missing("'off' turns the option off; there is nothing to plan");
     if (util::trim(defaults) == "off") defaults = "";
     JobSpec spec;
+    spec.recompute_free = true; // unless a key says otherwise
     const auto below = read_settings(defaults, variable_place, directory);
     if (!below) return below.error();
     const auto above = read_settings(text, option_place, directory);

@@ -40,7 +40,7 @@ Verdict shape_is_sane(Case &it) {
     const auto differs = [](const std::optional<int> &fixed, int value) { return fixed && *fixed != value; };
     if (differs(spec.tp, plan.tp) || differs(spec.pp, plan.pp) || differs(spec.dp, plan.dp))
         return broken("tp, pp or dp is not what the job fixes");
-    if (plan.recompute != spec.recompute) return broken("recompute is not the job's");
+    if (plan.recompute != spec.recompute && !spec.recompute_free) return broken("recompute is not the job's");
     return std::nullopt;
 }
 
@@ -222,7 +222,9 @@ Verdict rings_are_closed(Case &it) {
 }
 
 Verdict memory_fits(Case &it) {
-    const Workload workload(it.spec, it.plan.tp, {});
+    auto spec = it.spec;
+    spec.recompute = it.plan.recompute;
+    const Workload workload(spec, it.plan.tp, {});
     for (int i = 0; i < it.plan.pp; ++i) {
         const auto &stage = it.plan.stages[static_cast<std::size_t>(i)];
         const auto needed = workload.memory(stage.first_layer, stage.last_layer, stage.depth, it.plan.dp);

@@ -19,7 +19,9 @@ constexpr int sample = 64;
 Descent::Descent(const Problem &problem, WebState &state, std::mt19937_64 &chance)
     : problem_(problem), state_(state), chance_(chance) {}
 
-int Descent::pick(int below) { return static_cast<int>(chance_() % static_cast<std::uint64_t>(below)); }
+int Descent::pick(int below) {
+    return static_cast<int>((chance_() >> 32) * static_cast<std::uint64_t>(below) >> 32);
+}
 
 // A required site keeps at least one cell.
 bool Descent::may_leave(int site) const {
@@ -167,13 +169,13 @@ void Descent::run(std::int64_t work) {
     limit_ = never;
 }
 
-void Descent::shake() {
-    const int cells = state_.web().shape.cells();
-    for (int n = 2 + pick(4); n > 0; --n) {
-        const int a = pick(cells), b = pick(cells);
-        const int x = state_.web().cells[index(a)], y = state_.web().cells[index(b)];
-        if (x != y) state_.change(changes_ = {{a, y}, {b, x}});
-    }
+void Descent::shuffle() {
+    auto cells = state_.web().cells;
+    for (std::size_t i = cells.size(); i > 1; --i)
+        std::swap(cells[i - 1], cells[index(pick(static_cast<int>(i)))]);
+    const auto before = state_.web().cells;
+    state_.reset(std::move(cells));
+    if (!(state_.value() < never)) state_.reset(before); // a graph with holes
 }
 
 // Tails of two pipelines, from one stage on.
@@ -247,15 +249,17 @@ bool Descent::random_move(double limit) {
     return true;
 }
 
-void Descent::anneal(std::int64_t work) {
+void Descent::anneal(std::int64_t work, double hot) {
     const auto begin = state_.work();
     auto best = state_.web();
     auto best_value = state_.value(), value = best_value;
     if (!(value < never)) return;
-    constexpr double hot = 0.012, cold = 1e-4; // of the value
+    constexpr double cold = 1e-4; // of the value, as `hot` is
+    double heat = 0;
+    std::int64_t move = 0;
     for (auto done = 0.0; done < 1;
          done = static_cast<double>(state_.work() - begin) / static_cast<double>(work)) {
-        const auto heat = best_value * hot * std::pow(cold / hot, done);
+        if (move++ % 64 == 0) heat = best_value * hot * std::pow(cold / hot, done);
         const auto luck = (static_cast<double>(chance_() >> 11) + 1) * 0x1p-53;
         const auto limit = value - heat * std::log(luck); // Metropolis: accepted up to here
         if (!random_move(limit)) continue;

@@ -17,10 +17,10 @@ class Descent {
 
     // Until no move helps, or the state has done `work` steps more.
     void run(std::int64_t work);
-    // A few random exchanges, whatever they cost.
-    void shake();
-    // Simulated annealing for `work` steps; the state is then the best web that it came through.
-    void anneal(std::int64_t work);
+    void shuffle(); // the same sites in any cells
+    // Simulated annealing for `work` steps from a heat of `hot` x the value; the state is then the best web
+    // that it came through.
+    void anneal(std::int64_t work, double hot);
 
     // Goes through all moves once more; `judge` says of each whether to keep it. Stops at `work`.
     using Judge = std::function<bool(const WebState &)>;

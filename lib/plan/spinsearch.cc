@@ -14,11 +14,15 @@ namespace {
 
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
-// A slow core does about this many steps of WebState per second.
-constexpr double steps_per_second = 100e6;
-constexpr std::size_t most_drafts = 8;                       // shapes that are improved
-constexpr std::size_t most_elite = 12;                       // webs that are priced exactly at the end
-constexpr double weaving_share = 0.4, improving_share = 0.4; // of the budget; the rest settles
+// Steps are of about ten instructions; a slow core does so many per second.
+constexpr double steps_per_second = 200e6;
+constexpr std::size_t most_drafts = 16; // shapes that are improved
+constexpr std::size_t most_elite = 12;  // webs that are priced exactly at the end
+constexpr std::size_t few_sites = 8;    // all are hubs
+constexpr std::size_t more_hubs = 4;
+constexpr int least_patience = 6;       // rounds of annealing without a gain; and one more per cell
+constexpr double warm = 0.012, hot = 0.05; // where annealing begins, relative to the web's value
+constexpr double weaving_share = 0.25, settling_share = 0.15; // of the budget; the rest improves
 
 } // namespace
 
@@ -65,6 +69,12 @@ void SpinSearch::run() {
     settle();
 }
 
+std::int64_t SpinSearch::share_of(double share) const {
+    return static_cast<std::int64_t>(static_cast<double>(budget_) * share);
+}
+
+bool SpinSearch::faster(const Draft &a, const Draft &b) { return a.seconds < b.seconds; }
+
 Seconds SpinSearch::best_seconds() const {
     Seconds least = never;
     for (const auto &found : best_)
@@ -75,8 +85,8 @@ Seconds SpinSearch::best_seconds() const {
 std::int64_t SpinSearch::price_of(const Web &web) const {
     const std::int64_t batches = problem_.micro_batches(web.shape.dp());
     const std::int64_t stages = web.shape.stages, groups = web.shape.groups;
-    return 2 * batches * web.shape.cells() + 20 * groups * stages * stages +
-           200 * stages * std::min<std::int64_t>(groups, 9);
+return batches * web.shape.cells() * 5 / 2 + 20 * web.shape.cells() + 10 * groups * stages * stages +
+           500 * stages * std::min<std::int64_t>(groups, 9);
 }
 
 void SpinSearch::take(const Web &web) {
@@ -156,25 +166,21 @@ void SpinSearch::remember(const WebState &state) {
     if (elite_.size() > most_elite) elite_.pop_back();
 }
 
-std::optional<SpinSearch::Draft> SpinSearch::first_web(const Shape &shape, std::int64_t effort) {
+// The best woven web of a shape from so many hubs.
+std::optional<SpinSearch::Draft> SpinSearch::first_web(const Shape &shape, std::size_t most_hubs) {
     WebState state(problem_, shape, crossings_);
     std::optional<Draft> best;
-    for (const int hub : hubs(shape, problem_.size() <= 8 ? 8 : 2)) {
+    for (const int hub : hubs(shape, most_hubs)) {
         for (const auto thread : {Thread::radials, Thread::rings}) {
             if (thread == Thread::rings && (shape.groups == 1 || shape.stages == 1)) continue;
             auto cells = weave(problem_, shape, hub, thread);
-            work_ += shape.cells() * static_cast<std::int64_t>(problem_.size());
+            work_ += 2 * shape.cells() * static_cast<std::int64_t>(problem_.size());
             if (cells.empty()) continue;
             state.reset(std::move(cells));
-            if (!include_required(state)) continue;
             ++evaluations_;
+            if (!include_required(state) || !(state.seconds() < never)) continue;
             if (!best || state.seconds() < best->seconds) best = Draft{state.web(), state.seconds(), 0};
         }
-    }
-    if (best && effort > 0) {
-        state.reset(best->web.cells, best->web.layers);
-        Descent(problem_, state, chance_).run(effort);
-        *best = {state.web(), state.seconds(), 0};
     }
     work_ += state.work();
     return best;
@@ -182,26 +188,20 @@ std::optional<SpinSearch::Draft> SpinSearch::first_web(const Shape &shape, std::
 
 void SpinSearch::weave_all() {
     const auto shapes = shapes_over_sites(problem_);
-    const auto share =
-        static_cast<std::int64_t>(static_cast<double>(budget_) * (shapes.size() < 4 ? 0.1 : weaving_share));
-    const auto effort =
-        share /
-        std::max<std::int64_t>(1, std::min<std::int64_t>(static_cast<std::int64_t>(shapes.size()), 400)) / 2;
-    const auto until = work_ + share;
+    const auto until = work_ + share_of(shapes.size() > 1 ? weaving_share : 0);
     for (const auto &[shape, bound, estimate] : shapes) {
         if (work_ >= until && !drafts_.empty()) break;
         if (bound >= best_seconds()) continue;
-        auto draft = first_web(shape, effort);
-        if (!draft || !(draft->seconds < never)) continue;
+        auto draft = first_web(shape, problem_.size() <= few_sites ? few_sites : 1);
+        if (!draft) continue;
         draft->bound = bound;
         drafts_.push_back(std::move(*draft));
     }
-    std::stable_sort(drafts_.begin(), drafts_.end(),
-                     [](const Draft &a, const Draft &b) { return a.seconds < b.seconds; });
-    // Every family's best is known exactly before the budget narrows to the best shapes.
+    std::stable_sort(drafts_.begin(), drafts_.end(), faster);
+    // Every family's best is known exactly before the search narrows to the best shapes.
     std::array<int, families> taken{};
     for (const auto &draft : drafts_)
-        if (taken[static_cast<std::size_t>(family_of(draft.web))]++ < 2) take(draft.web);
+        if (taken[static_cast<std::size_t>(family_of(draft.web))]++ == 0) take(draft.web);
 }
 
 void SpinSearch::improve(Draft &draft, std::int64_t effort) {
@@ -210,34 +210,42 @@ void SpinSearch::improve(Draft &draft, std::int64_t effort) {
     state.reset(draft.web.cells, draft.web.layers);
     auto value = state.value();
     const auto bound = draft.bound;
-    // Small webs are done before the budget is: so many rounds without a gain.
+    // Small webs are done before the budget is.
     const std::int64_t cells = draft.web.shape.cells();
-    const auto round = std::min(effort * 4 / 5, 20'000 + 1000 * cells * cells);
-    for (int idle = 0; idle < 4 && state.work() < effort; ++idle) {
+    const auto round = std::min(effort * 4 / 5, 3'000 + 2000 * cells * cells);
+    for (std::int64_t idle = 0; idle < least_patience + cells && state.work() < effort; ++idle) {
         if (idle > 0) state.reset(draft.web.cells, draft.web.layers);
-        descent.anneal(std::min(round, effort - state.work()));
+        // Near the best web, then farther from it, then from anywhere.
+        if (idle % 3 == 2) descent.shuffle();
+        descent.anneal(std::min(round, effort - state.work()), idle % 3 == 0 ? warm : hot);
         descent.run(effort - state.work());
         ++evaluations_;
         remember(state);
         if (!(state.value() < value * (1 - 1e-9))) continue;
-        value = state.value(), idle = 0;
+        value = state.value(), idle = -1;
         draft = {state.web(), state.seconds(), bound};
     }
     work_ += state.work();
 }
 
+// Successive halving: every round has the same effort for half as many shapes.
 void SpinSearch::improve_best() {
-    const auto share =
-        static_cast<std::int64_t>(static_cast<double>(budget_) * (weaving_share + improving_share)) - work_;
+    std::erase_if(drafts_, [&](const Draft &draft) { return draft.bound >= best_seconds(); });
     if (drafts_.size() > most_drafts) drafts_.resize(most_drafts);
-    // The better half gets twice the effort.
-    std::int64_t left = std::max<std::int64_t>(share, 0);
-    for (std::size_t i = 0; i < drafts_.size(); ++i) {
-        const auto before = work_;
-        improve(drafts_[i],
-                left / (i == 0 ? std::min<std::int64_t>(2, static_cast<std::int64_t>(drafts_.size()))
-                               : static_cast<std::int64_t>(drafts_.size() - i)));
-        left -= std::min(left, work_ - before);
+    for (auto &draft : drafts_) { // from more hubs, now that few are left
+        auto other = problem_.size() > few_sites ? first_web(draft.web.shape, more_hubs) : std::nullopt;
+        if (other && other->seconds < draft.seconds) draft = {other->web, other->seconds, draft.bound};
+    }
+    std::size_t rounds = 1;
+    while ((std::size_t{1} << rounds) <= drafts_.size())
+        ++rounds;
+    const auto all = std::max<std::int64_t>(0, share_of(1 - settling_share) - work_);
+    for (std::size_t round = 0; round < rounds && !drafts_.empty(); ++round) {
+        const auto effort = all / static_cast<std::int64_t>(rounds * drafts_.size());
+        for (auto &draft : drafts_)
+            improve(draft, effort);
+        std::stable_sort(drafts_.begin(), drafts_.end(), faster);
+        drafts_.resize((drafts_.size() + 1) / 2);
     }
 }
 

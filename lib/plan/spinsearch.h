@@ -58,12 +58,14 @@ class SpinSearch {
     void weave_all();
     void improve_best();
     void settle();
-    std::optional<Draft> first_web(const Shape &shape, std::int64_t effort);
+    std::optional<Draft> first_web(const Shape &shape, std::size_t most_hubs);
     void improve(Draft &draft, std::int64_t effort);
     void polish(Found found, std::int64_t effort);
     bool include_required(WebState &state) const;
     void take(const Web &web); // price it and keep it if it is the best of its family
     void remember(const WebState &state);
+    static bool faster(const Draft &a, const Draft &b);
+    [[nodiscard]] std::int64_t share_of(double share) const; // steps
     [[nodiscard]] Seconds best_seconds() const;
     [[nodiscard]] std::vector<int> hubs(const Shape &shape, std::size_t most) const;
     [[nodiscard]] std::int64_t price_of(const Web &web) const; // steps

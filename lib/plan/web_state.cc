@@ -20,7 +20,9 @@ WebState::WebState(const Problem &problem, const Shape &shape, Crossings &crossi
       crossing_(crossing) {
     web_.shape = shape;
     used_.assign(problem.size(), 0);
-    crossing_.resize(problem.size() * problem.size());
+    for (std::size_t i = 0; i < problem.size(); ++i)
+        sharing_ = sharing_ || problem.slots(static_cast<int>(i), shape.tp) >= 2 * shape.width;
+    if (sharing_) crossing_.resize(problem.size() * problem.size());
     now_.tau.resize(index(shape.groups)), now_.pass.resize(index(shape.groups));
     now_.head_start.resize(index(shape.cells()));
     for (auto *all : {&now_.ring, &now_.ring_latency, &now_.local})
@@ -43,6 +45,7 @@ bool WebState::has_room(int site) const {
 }
 
 void WebState::cross(int a, int b, int by) {
+    if (!sharing_) return;
     if (a != b) crossing_[pair_index(a, b)] = static_cast<std::uint16_t>(crossing_[pair_index(a, b)] + by);
 }
 
@@ -53,7 +56,7 @@ void WebState::leave() {
     const auto stages = index(web_.shape.stages);
     for (std::size_t i = 0; i < web_.cells.size(); ++i) {
         used_[index(web_.cells[i])] = 0;
-        if (i % stages != 0) crossing_[pair_index(web_.cells[i - 1], web_.cells[i])] = 0;
+        if (sharing_ && i % stages != 0) crossing_[pair_index(web_.cells[i - 1], web_.cells[i])] = 0;
     }
     web_.cells.clear();
 }
@@ -139,9 +142,11 @@ void WebState::cap_depths() {
 
 void WebState::change(std::span<const Change> changes, double limit) {
     const int stages = web_.shape.stages;
+    work_ += 30 + 8 * static_cast<std::int64_t>(changes.size()) + web_.shape.cells() / 16;
     before_ = now_, undo_cells_.clear(), undo_layers_ = web_.layers, undo_fits_ = fits_;
     bool shared = false; // another group's flows get faster or slower
     const auto look = [&](int cell) {
+        if (!sharing_) return;
         const int stage = cell % stages, here = web_.cells[index(cell)];
         if (stage > 0 && here != web_.cells[index(cell - 1)])
             shared |= crossing_[pair_index(web_.cells[index(cell - 1)], here)] > 1;
@@ -217,7 +222,7 @@ void WebState::estimate_group(int group) {
     const int stages = web_.shape.stages;
     const auto types = problem_.gpus().size();
     const auto bytes = workload_.boundary();
-    work_ += stages;
+    work_ += 6 * stages;
     bool linked = true;
     for (int i = 0; i < stages; ++i) {
         const int at = web_.at(group, i);
@@ -232,7 +237,7 @@ void WebState::estimate_group(int group) {
             boundary = {site.lan_latency, occupancy, site.lan_latency, occupancy};
             continue;
         }
-        const auto flows = static_cast<double>(crossing_[pair_index(at, to)]) * web_.shape.width;
+        const double flows = web_.shape.width * (sharing_ ? crossing_[pair_index(at, to)] : 1);
         const auto &there = problem_.hop(at, to), &back = problem_.hop(to, at);
         boundary = {there.latency, bytes * there.shared(flows), back.latency, bytes * back.shared(flows)};
         linked = linked && there.latency < never && back.latency < never;
@@ -253,10 +258,10 @@ void WebState::estimate_group(int group) {
 
 Seconds WebState::tau_of_scratch() {
     if (rule_ == depth_fitted && endless_ && !blocking_) return least_period(scratch_).seconds;
-    work_ += web_.shape.stages * web_.shape.stages / 4;
+    work_ += web_.shape.stages * web_.shape.stages / 3;
     if (blocking_) scratch_ = with_blocking_sends(scratch_);
     if (rule_ != depth_fitted) return period(scratch_, falling_, batches_).seconds;
-    work_ += web_.shape.stages * web_.shape.stages * 2;
+    work_ += web_.shape.stages * web_.shape.stages * 3;
     return period(scratch_, hiding_depths(scratch_, caps_, 0.005), batches_).seconds;
 }
 
@@ -285,7 +290,8 @@ void WebState::estimate_ring(int stage) {
     }
     const int first = first_layer(stage);
     const auto bytes = workload_.gradient(first, first + web_.layers[at] - 1);
-    work_ += 4 + static_cast<std::int64_t>(scratch_sites_.size() * scratch_sites_.size());
+const auto k = static_cast<std::int64_t>(scratch_sites_.size());
+    work_ += 10 + k * (k / 2 + 2) + std::int64_t{web_.shape.groups} * web_.shape.groups / 3;
     now_.local[at] = most > 1 ? problem_.local_ring(most_site, web_.shape.tp, bytes, most) : 0;
     now_.ring_sites[at] = scratch_sites_.size() > 1 ? hash : 0;
     if (scratch_sites_.size() < 2) {
@@ -345,7 +351,7 @@ void WebState::sum() {
         if (ends_[i] + reduce > worst) worst = ends_[i] + reduce, now_.worst_stage = static_cast<int>(i);
         all += reduce / stages;
     }
-    work_ += stages * groups / 4 + stages;
+    work_ += 10 + stages * groups / 2 + stages * stages / 10;
     if (!(worst + now_.tied < never)) return;
     now_.seconds = worst + now_.tied;
     now_.value = now_.seconds + slope_weight * (all + now_.tied);

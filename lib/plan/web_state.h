@@ -82,6 +82,7 @@ class WebState {
     LayerDealer dealer_;
     Crossings &crossing_;
     Web web_;
+    bool sharing_ = false; // some site has room for two cells: only then do two boundaries cross one pair
     bool fits_ = true; // the layers fit the memory at all
     std::vector<int> used_;
     std::vector<Times> times_; // per stage and GPU type
