@@ -41,7 +41,7 @@ Problem::Problem(const Federation &federation, const JobSpec &spec, const std::v
     hops_.resize(sites_.size() * sites_.size());
     for (std::size_t i = 0; i < sites_.size(); ++i) {
         for (std::size_t j = 0; j < sites_.size(); ++j) {
-            if (i == j) continue;
+            if (i == j || !sites_[i].routable || !sites_[j].routable) continue;
             const auto from = sites_[i].pool.site, to = sites_[j].pool.site;
             const auto link = federation.link(from, to);
             if (!link || !federation.link(to, from)) continue;

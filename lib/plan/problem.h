@@ -24,7 +24,7 @@ struct Ground {
     Seconds lan_latency = 0;
 };
 
-// Between two sites, one way; `never` unless both ways are known.
+// Between two sites, one way; `never` unless both ways are known and both sites are routable.
 struct Hop {
     Seconds latency = never;
     double seconds_per_byte = never;        // of one flow that is alone
