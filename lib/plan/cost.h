@@ -48,14 +48,6 @@ Times head_times(const JobSpec &spec, const GpuType &gpu, int tp);
 
 Bytes boundary_bytes(const JobSpec &spec); // activations of one micro-batch between two stages
 
-// Of a model whose layers are alike, any of them.
-inline double layer_parameters(const ModelSpec &model) { return layer_parameters(model, 0); }
-inline double layer_flops(const JobSpec &spec) { return layer_flops(spec, 0); }
-inline double attention_flops(const JobSpec &spec) { return attention_flops(spec, 0); }
-inline Times layer_times(const JobSpec &spec, const GpuType &gpu, int tp) {
-    return layer_times(spec, gpu, tp, 0);
-}
-
 // Inside a site, until sites say what their own network does: one 100 Gbit/s port per node, as cloud GPU
 // nodes have at least. Nothing here decides between sites, where links are measured.
 constexpr double lan_bandwidth = 100e9 / 8;

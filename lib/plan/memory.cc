@@ -3,14 +3,9 @@
 
 #include "plan/cost.h"
 
-#include <algorithm>
-#include <cmath>
-
 namespace spider::plan {
 
 namespace {
-
-constexpr int plenty = 1'000'000'000;
 
 double tokens(const JobSpec &spec) { return static_cast<double>(spec.micro_batch) * spec.sequence; }
 
@@ -47,10 +42,6 @@ Bytes attention_output(const JobSpec &spec, int tp) {
     return tokens(spec) * model.heads * width * bytewise(spec.precision).activation / tp;
 }
 
-int whole(double count) {
-    return count < 0 ? 0 : static_cast<int>(std::min<double>(std::floor(count), plenty));
-}
-
 } // namespace
 
 Bytes layer_activations(const JobSpec &spec, int tp, int layer) {
@@ -70,37 +61,6 @@ Bytes layer_in_flight(const JobSpec &spec, int tp, int layer) {
 
 Bytes logits_bytes(const JobSpec &spec, int tp) {
     return tokens(spec) * spec.model.vocab * (bytewise(spec.precision).activation + 4) / tp;
-}
-
-Memory::Memory(const JobSpec &spec, int tp, int dp) : tied_(spec.model.tied_embeddings) {
-    const auto bytes = bytewise(spec.precision);
-    const Bytes per_parameter = (bytes.weight + bytes.gradient + bytes.optimizer / dp) / tp;
-    layer_state_ = layer_parameters(spec.model) * per_parameter;
-    embedding_state_ = embedding_parameters(spec.model) * per_parameter;
-    head_state_ = head_parameters(spec.model) * per_parameter;
-    layer_flight_ = layer_in_flight(spec, tp, 0);
-    working_ = spec.recompute == Recompute::full ? layer_activations(spec, tp, 0) : 0;
-    logits_ = logits_bytes(spec, tp);
-}
-
-Bytes Memory::fixed(const StageShape &shape) const {
-    Bytes sum = working_;
-    if (shape.first) sum += embedding_state_;
-    if (shape.last) sum += logits_;
-    if (shape.last && !(shape.first && tied_)) sum += head_state_; // tied: the last stage has its own copy
-    return sum;
-}
-
-Bytes Memory::stage(const StageShape &shape) const {
-    return fixed(shape) + shape.layers * (layer_state_ + shape.depth * layer_flight_);
-}
-
-int Memory::layers_within(Bytes available, StageShape shape) const {
-    return whole((available - fixed(shape)) / (layer_state_ + shape.depth * layer_flight_));
-}
-
-int Memory::depth_within(Bytes available, StageShape shape) const {
-    return whole((available - fixed(shape) - shape.layers * layer_state_) / (shape.layers * layer_flight_));
 }
 
 } // namespace spider::plan

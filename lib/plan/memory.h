@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What one GPU of a slot must hold. Linear in layers and in micro-batches in flight, so that caps follow
-// directly.
+// Activations that one GPU of a slot keeps. Pure functions of values; plan/workload.h adds up what a stage
+// must hold.
 //
 // State: weights, fp32 gradients, and the optimizer's share with ZeRO-1 over the D members: 6 + 12/D bytes
 // per parameter in bf16 (Megatron-LM, distributed optimizer). Activations of a layer: the tensors that
@@ -19,33 +19,5 @@ namespace spider::plan {
 Bytes layer_activations(const JobSpec &spec, int tp, int layer); // all that backward reads
 Bytes layer_in_flight(const JobSpec &spec, int tp, int layer);   // what is kept until then
 Bytes logits_bytes(const JobSpec &spec, int tp); // in the training precision, and in fp32 for the loss
-
-struct StageShape {
-    int layers = 1;
-    int depth = 1;      // micro-batches in flight
-    bool first = false; // holds the embedding
-    bool last = false;  // holds the head
-};
-
-// Bytes per GPU for a slot of `tp` GPUs, optimizer state over `dp` members, of a model whose layers are
-// alike.
-class Memory {
-  public:
-    Memory(const JobSpec &spec, int tp, int dp);
-
-    [[nodiscard]] Bytes stage(const StageShape &shape) const;
-    // The most layers, and the greatest depth, that `available` bytes hold; 0 = not even one.
-    [[nodiscard]] int layers_within(Bytes available, StageShape shape) const;
-    [[nodiscard]] int depth_within(Bytes available, StageShape shape) const;
-
-  private:
-    [[nodiscard]] Bytes fixed(const StageShape &shape) const;
-
-    bool tied_;
-    Bytes layer_state_, embedding_state_, head_state_;
-    Bytes layer_flight_; // of one layer and one micro-batch in flight
-    Bytes working_;      // of the layer that is being recomputed
-    Bytes logits_;
-};
 
 } // namespace spider::plan

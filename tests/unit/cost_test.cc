@@ -16,7 +16,7 @@ namespace {
 
 double parameters(const ModelSpec &model) {
     const double all =
-        model.layers * layer_parameters(model) + embedding_parameters(model) + head_parameters(model);
+        model.layers * layer_parameters(model, 0) + embedding_parameters(model) + head_parameters(model);
     return model.tied_embeddings ? all - static_cast<double>(model.vocab) * model.hidden : all;
 }
 
@@ -41,74 +41,72 @@ TEST(Cost, FlopsFollowMegatronsFormulaButForTheCausalHalf) {
     const auto spec = gpt(24, 2304, 24, 2048, 3);
     const double b = 3, s = 2048, l = 24, h = 2304, v = 51200;
     const double published = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
-    const double ours = 4 * l * (layer_flops(spec) + attention_flops(spec)) + 3 * head_flops(spec);
+    const double ours = 4 * l * (layer_flops(spec, 0) + attention_flops(spec, 0)) + 3 * head_flops(spec);
     EXPECT_NEAR(ours / published, 1, 1e-12);
 }
 
 TEST(Cost, BackwardIsTwiceTheForwardAndRecomputationOneMore) {
     auto spec = job(llama_13b());
     const auto gpu = *model::gpu_type_named("h100");
-    const auto plain = layer_times(spec, gpu, 1);
+    const auto plain = layer_times(spec, gpu, 1, 0);
     EXPECT_DOUBLE_EQ(plain.backward, 2 * plain.forward);
-    EXPECT_DOUBLE_EQ(plain.forward, layer_flops(spec) / (989.4e12 * 0.41));
+    EXPECT_DOUBLE_EQ(plain.forward, layer_flops(spec, 0) / (989.4e12 * 0.41));
     spec.recompute = Recompute::full;
-    EXPECT_DOUBLE_EQ(layer_times(spec, gpu, 1).backward, 3 * plain.forward);
+    EXPECT_DOUBLE_EQ(layer_times(spec, gpu, 1, 0).backward, 3 * plain.forward);
     spec.recompute = Recompute::selective;
-    EXPECT_GT(layer_times(spec, gpu, 1).backward, plain.backward);
-    EXPECT_LT(layer_times(spec, gpu, 1).backward, 1.2 * plain.backward);
+    EXPECT_GT(layer_times(spec, gpu, 1, 0).backward, plain.backward);
+    EXPECT_LT(layer_times(spec, gpu, 1, 0).backward, 1.2 * plain.backward);
     spec.recompute = Recompute::none, spec.precision = Precision::fp32;
-    EXPECT_DOUBLE_EQ(layer_times(spec, gpu, 1).forward, 2 * plain.forward);
+    EXPECT_DOUBLE_EQ(layer_times(spec, gpu, 1, 0).forward, 2 * plain.forward);
 }
 
 TEST(Cost, TensorParallelismIsLessThanProportional) {
     const auto spec = job(llama_13b());
     const auto gpu = *model::gpu_type_named("a100");
     for (const int tp : {2, 4, 8}) {
-        const double faster = layer_times(spec, gpu, 1).both() / layer_times(spec, gpu, tp).both();
+        const double faster = layer_times(spec, gpu, 1, 0).both() / layer_times(spec, gpu, tp, 0).both();
         EXPECT_GT(faster, 0.5 * tp);
         EXPECT_LT(faster, tp);
     }
 }
 
+const std::vector<GpuType> h100{*model::gpu_type_named("h100")};
+
 TEST(Memory, ActivationsAreThoseOfThePaperWithAFusedKernel) {
     // Korthikanti et al. 2022: s b h (10 + 24/t + 5 a s/(h t)); a fused kernel keeps no 5 a s / (h t).
     const auto spec = gpt(1, 6144, 64, 2048, 2);
-    for (const int t : {1, 2, 8}) {
-        const Memory memory(spec, t, 1);
-        const auto flight = memory.stage({.layers = 1, .depth = 2}) - memory.stage({.layers = 1, .depth = 1});
-        EXPECT_NEAR(flight / (2048.0 * 2 * 6144 * (10 + 24.0 / t)), 1, 1e-12);
-    }
+    const auto flight = [](const JobSpec &job, int tp) {
+        const Workload work(job, tp, h100);
+        return work.memory(0, 0, 2, 1) - work.memory(0, 0, 1, 1);
+    };
+    for (const int t : {1, 2, 8})
+        EXPECT_NEAR(flight(spec, t) / (2048.0 * 2 * 6144 * (10 + 24.0 / t)), 1, 1e-12);
     auto full = spec;
     full.recompute = Recompute::full; // 2 s b h: the layer's input
-    const Memory memory(full, 8, 1);
-    EXPECT_NEAR((memory.stage({.layers = 1, .depth = 2}) - memory.stage({.layers = 1, .depth = 1})) /
-                    (2.0 * 2048 * 2 * 6144),
-                1, 1e-12);
+    EXPECT_NEAR(flight(full, 8) / (2.0 * 2048 * 2 * 6144), 1, 1e-12);
 }
 
 TEST(Memory, StateIsEighteenBytesPerParameterAndShrinksWithTheOptimizerShared) {
     // Megatron-LM, docs of the distributed optimizer: bf16 with fp32 gradients, 18 bytes, or 6 + 12/d.
-    const auto spec = gpt(2, 1024, 16, 1024, 1);
+    const auto spec = gpt(4, 1024, 16, 1024, 1);
+    const Workload work(spec, 1, h100);
     for (const int d : {1, 4}) {
-        const Memory memory(spec, 1, d);
-        const auto second = memory.stage({.layers = 2}) - memory.stage({.layers = 1});
-        const auto flight = memory.stage({.layers = 1, .depth = 2}) - memory.stage({.layers = 1, .depth = 1});
-        EXPECT_NEAR((second - flight) / layer_parameters(spec.model), 6 + 12.0 / d, 1e-9);
+        const auto second = work.memory(1, 2, 0, d) - work.memory(1, 1, 0, d);
+        EXPECT_NEAR(second / layer_parameters(spec.model, 0), 6 + 12.0 / d, 1e-9);
     }
 }
 
 TEST(Memory, EndsOfThePipelineAreHeavierAndTiedEmbeddingsAreHeldTwice) {
-    const auto spec = job(gpt2());
-    const Memory memory(spec, 1, 1);
-    const auto middle = memory.stage({.layers = 1});
-    EXPECT_GT(memory.stage({.layers = 1, .first = true}), middle + 18.0 * 50257 * 768);
-    EXPECT_GT(memory.stage({.layers = 1, .last = true}), middle + 18.0 * 50257 * 768);
-    const auto both = memory.stage({.layers = 1, .first = true, .last = true});
-    EXPECT_LT(both, memory.stage({.layers = 1, .first = true}) + memory.stage({.layers = 1, .last = true}) -
-                        middle - 17.0 * 50257 * 768);
+    auto spec = job(gpt2());
+    const Workload work(spec, 1, h100);
+    const auto middle = work.memory(5, 5, 1, 1), first = work.memory(0, 0, 1, 1),
+               last = work.memory(11, 11, 1, 1);
+    EXPECT_GT(first, middle + 18.0 * 50257 * 768);
+    EXPECT_GT(last, middle + 18.0 * 50257 * 768);
+    spec.model.layers = 1;
+    const auto both = Workload(spec, 1, h100).memory(0, 0, 1, 1);
+    EXPECT_LT(both, first + last - middle - 17.0 * 50257 * 768);
 }
-
-const std::vector<GpuType> h100{*model::gpu_type_named("h100")};
 
 JobSpec of_file(const std::string &name) {
     const auto file = model::read_model_file(SF_TEST_DATA "/models/" + name + ".json");
@@ -199,38 +197,20 @@ TEST(Memory, ZeroSharesTheOptimizerAndNothingElse) {
 }
 
 TEST(Memory, TheDepthIsTheGreatestThatFits) {
-    for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-        auto spec = of_file("deepseek-v2-lite");
-        spec.recompute = recompute;
-        for (const double gigabytes : {5.0, 24.0, 80.0}) {
-            const GpuType gpu{.name = "x", .peak_flops = 1e12, .memory = gigabytes * 1e9};
-            const Workload work(spec, 2, {&gpu, 1});
-            for (const auto &[first, last] : {std::pair{0, 2}, {1, 1}, {20, 26}}) {
-                const int depth = work.depth_within(0, first, last, 4);
-                EXPECT_TRUE(depth == 0 || work.memory(first, last, depth, 4) <= gpu.memory);
-                EXPECT_GT(work.memory(first, last, depth + 1, 4), gpu.memory);
+    for (const auto *name : {"deepseek-v2-lite", "llama-2-13b"}) {
+        for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+            auto spec = of_file(name);
+            spec.recompute = recompute;
+            for (const double gigabytes : {5.0, 10.0, 24.0, 80.0}) {
+                const GpuType gpu{.name = "x", .peak_flops = 1e12, .memory = gigabytes * 1e9};
+                const Workload work(spec, 2, {&gpu, 1});
+                const int end = work.layers() - 1;
+                for (const auto &[first, last] : {std::pair{0, 2}, {1, 1}, {20, 26}, {end, end}}) {
+                    const int depth = work.depth_within(0, first, last, 4);
+                    EXPECT_TRUE(depth == 0 || work.memory(first, last, depth, 4) <= gpu.memory);
+                    EXPECT_GT(work.memory(first, last, depth + 1, 4), gpu.memory);
+                }
             }
-        }
-    }
-}
-
-TEST(Memory, CapsAreTheLargestValuesThatFit) {
-    for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-        auto spec = job(llama_13b());
-        spec.recompute = recompute;
-        const Memory memory(spec, 2, 4);
-        for (const double gigabytes : {10.0, 24.0, 80.0}) {
-            const StageShape one{.layers = 1, .depth = 3, .last = true};
-            auto shape = one;
-            shape.layers = memory.layers_within(gigabytes * 1e9, one);
-            EXPECT_TRUE(shape.layers == 0 || memory.stage(shape) <= gigabytes * 1e9);
-            ++shape.layers;
-            EXPECT_GT(memory.stage(shape), gigabytes * 1e9);
-            shape = one;
-            shape.depth = memory.depth_within(gigabytes * 1e9, one);
-            EXPECT_TRUE(shape.depth == 0 || memory.stage(shape) <= gigabytes * 1e9);
-            ++shape.depth;
-            EXPECT_GT(memory.stage(shape), gigabytes * 1e9);
         }
     }
 }
@@ -241,11 +221,14 @@ TEST(Bound, IsAllWorkOnAllGpus) {
     std::vector<Pool> pools;
     for (const auto &one : federation.sites())
         pools.push_back(pool_of(one, {}));
-    const double flops = 64 * 3 * (40 * layer_flops(spec) + head_flops(spec));
-    EXPECT_NEAR(iteration_bound(pools, spec) / (flops / (8 * 989.4e12 * 0.41)), 1, 1e-12);
+    const auto bound = [&](const JobSpec &one) {
+        return Bounds(Problem(federation, one, pools, 0)).of_job();
+    };
+    const double flops = 64 * 3 * (40 * layer_flops(spec, 0) + head_flops(spec));
+    EXPECT_NEAR(bound(spec) / (flops / (8 * 989.4e12 * 0.41)), 1, 1e-12);
     auto fixed = spec;
     fixed.tp = 1, fixed.pp = 2, fixed.dp = 1;
-    EXPECT_NEAR(iteration_bound(pools, fixed) / (flops / (2 * 989.4e12 * 0.41)), 1, 1e-12);
+    EXPECT_NEAR(bound(fixed) / (flops / (2 * 989.4e12 * 0.41)), 1, 1e-12);
 }
 
 } // namespace

@@ -160,10 +160,10 @@ TEST(Workload, AMeasurementIsWhatTheMeasuredGpuTakes) {
     EXPECT_NEAR(work.times(0, 0, 9).backward, 0.06, 1e-12);
     EXPECT_NEAR(work.times(0, 39, 39).both(), 0.009 + 0.006, 1e-12);
     // Other conditions are the formulas', as much slower as the measured ones were.
-    const auto ratio = 0.003 / layer_times(spec, two[0], 8).forward;
-    EXPECT_NEAR(work.times(1, 0, 0).forward / layer_times(spec, two[1], 8).forward, ratio, 1e-9);
+    const auto ratio = 0.003 / layer_times(spec, two[0], 8, 0).forward;
+    EXPECT_NEAR(work.times(1, 0, 0).forward / layer_times(spec, two[1], 8, 0).forward, ratio, 1e-9);
     const Workload narrow(spec, 2, two);
-    EXPECT_NEAR(narrow.times(0, 0, 0).forward / layer_times(spec, two[0], 2).forward, ratio, 1e-9);
+    EXPECT_NEAR(narrow.times(0, 0, 0).forward / layer_times(spec, two[0], 2, 0).forward, ratio, 1e-9);
     EXPECT_EQ(work.memory(0, 9, 2, 2), Workload(of_file("llama-2-13b"), 8, two).memory(0, 9, 2, 2));
 }
 
@@ -180,7 +180,8 @@ TEST(Workload, OfSeveralMeasurementsTheLikestCounts) {
     EXPECT_NEAR(Workload(spec, 4, {&h100, 1}).times(0, 0, 0).forward, 0.0017, 1e-12);
     const Workload work(spec, 8, {&h100, 1}); // no head: as much slower as the layers
     const auto head = work.times(0, 39, 39).forward - work.times(0, 38, 38).forward;
-    EXPECT_NEAR(head / head_times(spec, h100, 8).forward, 0.001 / layer_times(spec, h100, 8).forward, 1e-9);
+    EXPECT_NEAR(head / head_times(spec, h100, 8).forward, 0.001 / layer_times(spec, h100, 8, 0).forward,
+                1e-9);
 }
 
 TEST(TensorSize, MustDivideHeadsAndMatrices) {
