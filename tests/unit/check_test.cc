@@ -108,8 +108,44 @@ TEST_F(Check, EverySlotMustBeThereOnce) {
     EXPECT_EQ(verdict(), "slot 2.2 is outside of pp and dp");
     plan.parts[1].nodes[0].back() = {-1, 0};
     EXPECT_EQ(verdict(), "slot -1.0 is outside of pp and dp");
+}
+
+TEST_F(Check, AStageAtSeveralSitesNeedsARingThroughThem) {
     plan.parts[1].nodes[0].back() = {1, 1}, plan.parts[0].nodes[1][1] = {2, 1};
-    EXPECT_EQ(verdict(), "stage 2 is at two sites");
+    EXPECT_EQ(verdict(), "stage 1: its ring does not go through the sites of its members");
+    plan.stages[1].ring = {"s1", "s2"};
+    EXPECT_EQ(verdict(), "stage 2: its ring does not go through the sites of its members");
+    for (const auto &wrong :
+         {std::vector<std::string>{"s2"}, {"s1", "s1"}, {"s1", "s9"}, {"s1", "s2", "s1"}}) {
+        plan.stages[2].ring = wrong;
+        EXPECT_EQ(verdict(), "stage 2: its ring does not go through the sites of its members");
+    }
+    plan.stages[2].ring = {"s2", "s1"};
+    EXPECT_EQ(verdict(), "good");
+}
+
+TEST_F(Check, EveryStepOfARingNeedsALinkBothWays) {
+    // Four pipelines of one stage, one at each of four sites that are linked in a circle.
+    std::vector<Site> sites;
+    std::vector<Link> links;
+    for (int i = 0; i < 4; ++i) {
+        sites.push_back(site("s" + std::to_string(i + 1), 1, 1));
+        for (const int next : {(i + 1) % 4, (i + 3) % 4})
+            links.push_back({SiteId{i}, SiteId{next}, 10, 20});
+    }
+    federation = *Federation::make(sites, links);
+    plan.pp = 1, plan.dp = 4, plan.micro_batches = 2;
+    plan.stages = {{.first_layer = 0, .last_layer = 11, .depth = 1, .ring = {"s1", "s2", "s3", "s4"}}};
+    plan.parts.clear();
+    for (int i = 0; i < 4; ++i)
+        plan.parts.push_back({"s" + std::to_string(i + 1), "h100", {{{0, i}}}});
+    EXPECT_EQ(verdict(), "good");
+    plan.stages[0].ring = {"s1", "s3", "s2", "s4"};
+    EXPECT_EQ(verdict(), "stage 0: its ring has no link in both directions between s1 and s3");
+    links.erase(links.begin()); // s1 to s2: one way is not enough
+    federation = *Federation::make(sites, links);
+    plan.stages[0].ring = {"s4", "s3", "s2", "s1"};
+    EXPECT_EQ(verdict(), "stage 0: its ring has no link in both directions between s2 and s1");
 }
 
 TEST_F(Check, SlotsMustFitTheFreeGpus) {
@@ -136,7 +172,7 @@ TEST_F(Check, LimitsHoldAtEachSite) {
 
 TEST_F(Check, LinksMustExistBothWays) {
     federation = *Federation::make(federation.sites(), {{SiteId{0}, SiteId{1}, 10, 20}});
-    EXPECT_EQ(verdict(), "stages 1 and 2: no link in both directions between s1 and s2");
+    EXPECT_EQ(verdict(), "stages 1 and 2 of pipeline 0: no link in both directions between s1 and s2");
 }
 
 TEST_F(Check, TiedEmbeddingsNeedALinkBetweenFirstAndLastStage) {
@@ -149,7 +185,7 @@ TEST_F(Check, TiedEmbeddingsNeedALinkBetweenFirstAndLastStage) {
     plan.parts = {{"s1", "h100", {{{0, 0}, {0, 1}}}},
                   {"s2", "h100", {{{1, 0}, {1, 1}}}},
                   {"s3", "h100", {{{2, 0}, {2, 1}}}}};
-    EXPECT_EQ(verdict(), "stages 0 and 2: no link in both directions between s1 and s3");
+    EXPECT_EQ(verdict(), "tied embeddings: no link in both directions between s1 and s3");
     spec.model.tied_embeddings = false;
     EXPECT_EQ(verdict(), "good");
 }
@@ -170,7 +206,7 @@ TEST_F(Check, TensorSizeMustDivideTheModelAndTheNode) {
     EXPECT_EQ(verdict(), "site s1: 1 nodes, free are 0 with h100 that tp=3 divides");
     spec.model.heads = spec.model.kv_heads = 7;
     plan.tp = 2;
-    EXPECT_EQ(verdict(), "tp=2 does not divide the model");
+    EXPECT_EQ(verdict(), "tp=2 does not divide the model's 7 heads (7 for keys) and 3072 MLP columns");
 }
 
 } // namespace
