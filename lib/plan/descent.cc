@@ -211,6 +211,17 @@ bool Descent::random_reversal() {
     return true;
 }
 
+// A site that is near to what the cell's neighbour in its pipeline runs on.
+int Descent::site_near(int cell) {
+    const int stages = state_.web().shape.stages, stage = cell % stages;
+    const int step = stage == 0 ? 1 : stage + 1 == stages ? -1 : 2 * pick(2) - 1;
+    if (stages < 2) return -1;
+    const int neighbour = state_.web().cells[index(cell + step)];
+    const auto near = problem_.near(neighbour);
+    const int choice = pick(static_cast<int>(near.size()) + 1);
+    return choice == 0 ? neighbour : near[index(choice - 1)];
+}
+
 bool Descent::random_move(double limit) {
     const auto &web = state_.web();
     const int cells = web.shape.cells(), stages = web.shape.stages;
@@ -234,16 +245,19 @@ bool Descent::random_move(double limit) {
         if (!random_turn()) return false;
     } else if (kind < 19) {
         if (!random_reversal()) return false;
-    } else if (kind < 40) {
-        const int site = pick(static_cast<int>(problem_.size()));
-        if (site == old || !problem_.sites()[index(site)].routable || !state_.has_room(site) ||
-            !may_leave(old))
-            return false;
-        changes_.emplace_back(cell, site);
     } else {
-        const int other = pick(cells), site = web.cells[index(other)];
-        if (site == old) return false;
-        changes_.emplace_back(cell, site), changes_.emplace_back(other, old);
+        const int site = kind < 50   ? site_near(cell)
+                         : kind < 60 ? pick(static_cast<int>(problem_.size()))
+                                     : -1;
+        const int other = site < 0 ? pick(cells) : state_.cell_of(site);
+        if (site >= 0 && problem_.sites()[index(site)].routable &&
+            state_.has_room(site)) { // in for the old one
+            if (site == old || !may_leave(old)) return false;
+            changes_.emplace_back(cell, site);
+        } else {
+            if (other < 0 || web.cells[index(other)] == old) return false;
+            changes_.emplace_back(cell, web.cells[index(other)]), changes_.emplace_back(other, old);
+        }
     }
     state_.change(changes_, limit);
     return true;

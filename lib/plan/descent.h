@@ -36,6 +36,7 @@ class Descent {
     bool attempt(const std::vector<Change> &changes, const Judge &judge);
     bool random_move(double limit); // false: no move this time
     bool random_tails();
+    [[nodiscard]] int site_near(int cell);
     bool random_turn();
     bool random_reversal();
     [[nodiscard]] bool may_leave(int site) const;

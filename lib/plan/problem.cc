@@ -52,11 +52,33 @@ Problem::Problem(const Federation &federation, const JobSpec &spec, const std::v
                     std::max(hop.seconds_per_shared_byte, 1 / federation.capacity(resource));
         }
     }
+    find_near();
     for (const int tp : tensor_sizes()) {
         workloads_.try_emplace(tp, spec, tp, gpus_);
         auto &slots = slots_[tp];
         for (const auto &site : sites_)
             slots.push_back(slots_in(site.pool, tp));
+    }
+}
+
+void Problem::find_near() {
+    constexpr double message = 1e7; // bytes: some layers' activations; only the order matters
+    std::vector<std::pair<Seconds, int>> by_cost;
+    for (std::size_t i = 0; i < sites_.size(); ++i) {
+        by_cost.clear();
+        for (std::size_t j = 0; j < sites_.size(); ++j) {
+            const auto &there = hops_[i * sites_.size() + j], &back = hops_[j * sites_.size() + i];
+            if (i != j && there.latency < never)
+                by_cost.emplace_back(there.latency + back.latency +
+                                         message * (there.seconds_per_byte + back.seconds_per_byte),
+                                     static_cast<int>(j));
+        }
+        const auto count = std::min(by_cost.size(), most_near);
+        std::partial_sort(by_cost.begin(), by_cost.begin() + static_cast<std::ptrdiff_t>(count),
+                          by_cost.end());
+        auto &near = near_.emplace_back();
+        for (std::size_t n = 0; n < count; ++n)
+            near.push_back(by_cost[n].second);
     }
 }
 

@@ -9,9 +9,11 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 
 namespace spider::plan {
 
+constexpr std::size_t most_near = 10;
 constexpr Seconds never = std::numeric_limits<double>::infinity();
 
 // One site as a search sees it, at its index.
@@ -52,6 +54,8 @@ class Problem {
         return hops_[static_cast<std::size_t>(from) * sites_.size() + static_cast<std::size_t>(to)];
     }
     [[nodiscard]] bool linked(int a, int b) const { return hop(a, b).latency < never; }
+    // The sites that are nearest to it for messages of a pipeline, nearest first; at most `most_near`.
+    [[nodiscard]] std::span<const int> near(int site) const { return near_[static_cast<std::size_t>(site)]; }
     [[nodiscard]] const Workload &workload(int tp) const;
     [[nodiscard]] int slots(int site, int tp) const; // tensor-parallel groups that the site has room for
     [[nodiscard]] std::vector<int> tensor_sizes() const;
@@ -63,12 +67,15 @@ class Problem {
     [[nodiscard]] Seconds local_ring(int site, int tp, Bytes bytes, int members) const;
 
   private:
+    void find_near();
+
     const Federation &federation_;
     const JobSpec &spec_;
     int home_;
     std::vector<Ground> sites_;
     std::vector<GpuType> gpus_;
     std::vector<Hop> hops_;
+    std::vector<std::vector<int>> near_;
     std::map<int, Workload> workloads_;
     std::map<int, std::vector<int>> slots_;
 };

@@ -23,7 +23,8 @@ class Trial {
         : after_(after), spec_(spec) {
         spec_.recompute = recompute;
         field_ = field_of(federation, spec_, spec_.limits, after);
-        if (field_.trouble.empty()) problem_ = std::make_unique<Problem>(federation, spec_, field_.pools, field_.home);
+        if (field_.trouble.empty())
+            problem_ = std::make_unique<Problem>(federation, spec_, field_.pools, field_.home);
     }
 
     void run(Seconds budget, std::uint64_t seed) {
@@ -66,7 +67,8 @@ class Trial {
         const auto *found = best();
         if (!found) return true;
         for (const auto &pipeline : found->priced.pipelines) {
-            const auto tau = period(pipeline, found->priced.depths, problem_->micro_batches(found->web.shape.dp()));
+            const auto tau =
+                period(pipeline, found->priced.depths, problem_->micro_batches(found->web.shape.dp()));
             if (tau.seconds > 1.01 * least_period(pipeline).seconds) return true;
         }
         return false;
@@ -108,8 +110,8 @@ void add_alternatives(Plan &plan, const Trials &trials, const Trial &chosen) {
             if (found && (!best || found->seconds() < best->seconds())) best = found, of = trial.get();
         }
         if (best && best->seconds() != chosen.best()->seconds())
-            plan.alternatives.push_back(
-                {std::string(name(family)), best->seconds(), chosen.after(), site_names(of->problem(), best->web)});
+            plan.alternatives.push_back({std::string(name(family)), best->seconds(), chosen.after(),
+                                         site_names(of->problem(), best->web)});
     }
     for (const auto &trial : trials) {
         const auto *other = trial->after() == chosen.after() ? nullptr : trial->best();
@@ -119,13 +121,15 @@ void add_alternatives(Plan &plan, const Trials &trials, const Trial &chosen) {
     }
 }
 
-// Waiting must pay: where the number of iterations is not known, only the first start that is possible is known to.
+// Waiting must pay: where the number of iterations is not known, only the first start that is possible is
+// known to.
 const Trial *best_of(const Trials &trials, const JobSpec &spec) {
     const Trial *chosen = nullptr;
     for (const auto &trial : trials) {
         if (!trial->best()) continue;
         const bool later = chosen && trial->after() > chosen->after();
-        if (!chosen || (trial->cost() < chosen->cost() && (spec.iterations > 0 || !later))) chosen = trial.get();
+        if (!chosen || (trial->cost() < chosen->cost() && (spec.iterations > 0 || !later)))
+            chosen = trial.get();
     }
     return chosen;
 }
@@ -137,7 +141,8 @@ Trials searched(const Federation &federation, const JobSpec &spec, const Options
     const bool free = spec.recompute_free && !spec.model.costs;
     const auto budget = options.budget / static_cast<double>(starts.size() * (free ? 2 : 1));
     for (const auto after : starts) {
-        trials.push_back(std::make_unique<Trial>(federation, spec, after, free ? Recompute::none : spec.recompute));
+        trials.push_back(
+            std::make_unique<Trial>(federation, spec, after, free ? Recompute::none : spec.recompute));
         trials.back()->run(budget, options.seed);
         if (!free || !trials.back()->lacks_memory()) continue;
         trials.push_back(std::make_unique<Trial>(federation, spec, after, Recompute::full));

@@ -2,6 +2,7 @@
 #include "plan/spinsearch.h"
 
 #include "plan/descent.h"
+#include "plan/tpa.h"
 #include "plan/weave.h"
 
 #include <algorithm>
@@ -15,12 +16,13 @@ namespace {
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
 // Steps are of about ten instructions; a slow core does so many per second.
-constexpr double steps_per_second = 200e6;
-constexpr std::size_t most_drafts = 16; // shapes that are improved
-constexpr std::size_t most_elite = 12;  // webs that are priced exactly at the end
-constexpr std::size_t few_sites = 8;    // all are hubs
+constexpr double steps_per_second = 190e6;
+constexpr std::size_t most_drafts = 16;  // shapes that are improved
+constexpr std::size_t most_elite = 12;   // webs that are priced exactly at the end
+constexpr Seconds split_deadline = 0.05; // of all integer programs; they are usually done in one
+constexpr std::size_t few_sites = 8;     // all are hubs
 constexpr std::size_t more_hubs = 4;
-constexpr int least_patience = 6;       // rounds of annealing without a gain; and one more per cell
+constexpr int least_patience = 6;          // rounds of annealing without a gain; and one more per cell
 constexpr double warm = 0.012, hot = 0.05; // where annealing begins, relative to the web's value
 constexpr double weaving_share = 0.25, settling_share = 0.15; // of the budget; the rest improves
 
@@ -63,10 +65,12 @@ SpinSearch::SpinSearch(const Problem &problem, Seconds budget, std::uint64_t see
 
 void SpinSearch::run() {
     search_alone();
-    if (problem_.size() < 2) return;
-    weave_all();
-    improve_best();
-    settle();
+    if (problem_.size() > 1) {
+        weave_all();
+        improve_best();
+        settle();
+    }
+    split_best(split_deadline);
 }
 
 std::int64_t SpinSearch::share_of(double share) const {
@@ -85,7 +89,7 @@ Seconds SpinSearch::best_seconds() const {
 std::int64_t SpinSearch::price_of(const Web &web) const {
     const std::int64_t batches = problem_.micro_batches(web.shape.dp());
     const std::int64_t stages = web.shape.stages, groups = web.shape.groups;
-return batches * web.shape.cells() * 5 / 2 + 20 * web.shape.cells() + 10 * groups * stages * stages +
+    return batches * web.shape.cells() * 5 / 2 + 20 * web.shape.cells() + 10 * groups * stages * stages +
            500 * stages * std::min<std::int64_t>(groups, 9);
 }
 
@@ -212,7 +216,7 @@ void SpinSearch::improve(Draft &draft, std::int64_t effort) {
     const auto bound = draft.bound;
     // Small webs are done before the budget is.
     const std::int64_t cells = draft.web.shape.cells();
-    const auto round = std::min(effort * 4 / 5, 3'000 + 2000 * cells * cells);
+    const auto round = std::min(effort * 4 / 5, 3'000 + 4000 * cells * cells);
     for (std::int64_t idle = 0; idle < least_patience + cells && state.work() < effort; ++idle) {
         if (idle > 0) state.reset(draft.web.cells, draft.web.layers);
         // Near the best web, then farther from it, then from anywhere.
@@ -281,6 +285,12 @@ void SpinSearch::polish(Found found, std::int64_t effort) {
     }
     work_ += state.work() + exact;
     take(found.web);
+}
+
+void SpinSearch::split_best(Seconds deadline) {
+    for (auto &best : best_)
+        if (best && best->seconds() <= best_seconds())
+            best = split_layers(problem_, std::move(*best), deadline);
 }
 
 } // namespace spider::plan

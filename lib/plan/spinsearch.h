@@ -61,6 +61,7 @@ class SpinSearch {
     std::optional<Draft> first_web(const Shape &shape, std::size_t most_hubs);
     void improve(Draft &draft, std::int64_t effort);
     void polish(Found found, std::int64_t effort);
+    void split_best(Seconds deadline); // TPA
     bool include_required(WebState &state) const;
     void take(const Web &web); // price it and keep it if it is the best of its family
     void remember(const WebState &state);

@@ -19,7 +19,9 @@ WebState::WebState(const Problem &problem, const Shape &shape, Crossings &crossi
       rule_(problem.depth_rule()), blocking_(problem.blocking_sends()), dealer_(problem, shape),
       crossing_(crossing) {
     web_.shape = shape;
-    used_.assign(problem.size(), 0);
+    used_.assign(problem.size(), 0), last_cell_.assign(problem.size(), 0);
+    for (const auto &site : problem.sites())
+        gpu_.push_back(static_cast<std::size_t>(site.gpu));
     for (std::size_t i = 0; i < problem.size(); ++i)
         sharing_ = sharing_ || problem.slots(static_cast<int>(i), shape.tp) >= 2 * shape.width;
     if (sharing_) crossing_.resize(problem.size() * problem.size());
@@ -37,7 +39,14 @@ std::size_t WebState::pair_index(int a, int b) const {
 }
 
 std::size_t WebState::type_index(int stage, int site) const {
-    return index(stage) * problem_.gpus().size() + index(problem_.sites()[index(site)].gpu);
+    return index(stage) * problem_.gpus().size() + gpu_[index(site)];
+}
+
+int WebState::cell_of(int site) const {
+    if (used(site) == 0) return -1;
+    const int last = last_cell_[index(site)];
+    if (web_.cells[index(last)] == site) return last;
+    return static_cast<int>(std::find(web_.cells.begin(), web_.cells.end(), site) - web_.cells.begin());
 }
 
 bool WebState::has_room(int site) const {
@@ -68,6 +77,7 @@ void WebState::reset(std::vector<int> cells, std::vector<int> layers) {
     types_.assign(index(stages) * problem_.gpus().size(), 0);
     for (std::size_t i = 0; i < web_.cells.size(); ++i) {
         ++used_[index(web_.cells[i])];
+        last_cell_[index(web_.cells[i])] = static_cast<int>(i);
         ++types_[type_index(static_cast<int>(i % index(stages)), web_.cells[i])];
         if (i % index(stages) != 0) cross(web_.cells[i - 1], web_.cells[i], 1);
     }
@@ -91,6 +101,7 @@ void WebState::place(int cell, int site) {
     --used_[index(here)];
     --types_[type_index(stage, here)];
     here = site;
+    last_cell_[index(site)] = cell;
     ++used_[index(here)];
     ++types_[type_index(stage, here)];
     neighbours(1);
@@ -218,42 +229,41 @@ void WebState::estimate_all() {
     sum();
 }
 
+// The innermost loop of every search: plain pointers.
 void WebState::estimate_group(int group) {
     const int stages = web_.shape.stages;
     const auto types = problem_.gpus().size();
     const auto bytes = workload_.boundary();
     work_ += 6 * stages;
-    bool linked = true;
-    for (int i = 0; i < stages; ++i) {
-        const int at = web_.at(group, i);
-        const auto &site = problem_.sites()[index(at)];
-        const auto &times = times_[index(i) * types + index(site.gpu)];
-        scratch_.stages[index(i)] = {times.forward, times.backward};
+    const int *cell = &web_.cells[index(group * stages)];
+    const Times *times = times_.data();
+    StageTime *stage = scratch_.stages.data();
+    Boundary *boundary = scratch_.boundaries.data();
+    Seconds *head_start = &now_.head_start[index(group * stages)];
+    Seconds pass = 0, head = 0;
+    for (int i = 0; i < stages; ++i, times += types) {
+        const int at = cell[i];
+        const Times &own = types == 1 ? *times : times[gpu_[index(at)]];
+        stage[i] = {own.forward, own.backward};
+        head_start[i] = head;
+        pass += own.forward + own.backward;
         if (i + 1 == stages) break;
-        const int to = web_.at(group, i + 1);
-        auto &boundary = scratch_.boundaries[index(i)];
+        const int to = cell[i + 1];
         if (at == to) {
+            const auto &site = problem_.sites()[index(at)];
             const auto occupancy = bytes / site.lan_bandwidth;
-            boundary = {site.lan_latency, occupancy, site.lan_latency, occupancy};
-            continue;
+            boundary[i] = {site.lan_latency, occupancy, site.lan_latency, occupancy};
+        } else {
+            const double flows = web_.shape.width * (sharing_ ? crossing_[pair_index(at, to)] : 1);
+            const auto &there = problem_.hop(at, to), &back = problem_.hop(to, at);
+            boundary[i] = {there.latency, bytes * there.shared(flows), back.latency,
+                           bytes * back.shared(flows)};
         }
-        const double flows = web_.shape.width * (sharing_ ? crossing_[pair_index(at, to)] : 1);
-        const auto &there = problem_.hop(at, to), &back = problem_.hop(to, at);
-        boundary = {there.latency, bytes * there.shared(flows), back.latency, bytes * back.shared(flows)};
-        linked = linked && there.latency < never && back.latency < never;
+        pass += boundary[i].both();
+        head += own.backward + boundary[i].backward();
     }
-    auto &pass = now_.pass[index(group)];
-    pass = linked ? 0 : never;
-    Seconds head = 0;
-    for (int i = 0; i < stages; ++i) {
-        now_.head_start[index(group * stages + i)] = head;
-        pass += scratch_.stages[index(i)].both();
-        head += scratch_.stages[index(i)].backward;
-        if (i + 1 == stages) break;
-        pass += scratch_.boundaries[index(i)].both();
-        head += scratch_.boundaries[index(i)].backward();
-    }
-    now_.tau[index(group)] = linked ? tau_of_scratch() : never;
+    now_.pass[index(group)] = pass; // `never` where two sites are not linked
+    now_.tau[index(group)] = pass < never ? tau_of_scratch() : never;
 }
 
 Seconds WebState::tau_of_scratch() {
@@ -290,7 +300,7 @@ void WebState::estimate_ring(int stage) {
     }
     const int first = first_layer(stage);
     const auto bytes = workload_.gradient(first, first + web_.layers[at] - 1);
-const auto k = static_cast<std::int64_t>(scratch_sites_.size());
+    const auto k = static_cast<std::int64_t>(scratch_sites_.size());
     work_ += 10 + k * (k / 2 + 2) + std::int64_t{web_.shape.groups} * web_.shape.groups / 3;
     now_.local[at] = most > 1 ? problem_.local_ring(most_site, web_.shape.tp, bytes, most) : 0;
     now_.ring_sites[at] = scratch_sites_.size() > 1 ? hash : 0;

@@ -44,6 +44,7 @@ class WebState {
     [[nodiscard]] int worst_stage() const { return now_.worst_stage; } // whose all-reduce ends last
     [[nodiscard]] int used(int site) const { return used_[static_cast<std::size_t>(site)]; } // cells
     [[nodiscard]] bool has_room(int site) const;
+    [[nodiscard]] int cell_of(int site) const;                // one of its cells; -1: it has none
     [[nodiscard]] std::int64_t work() const { return work_; } // steps done so far, for budgets
 
   private:
@@ -83,14 +84,16 @@ class WebState {
     Crossings &crossing_;
     Web web_;
     bool sharing_ = false; // some site has room for two cells: only then do two boundaries cross one pair
-    bool fits_ = true; // the layers fit the memory at all
+    bool fits_ = true;     // the layers fit the memory at all
+    std::vector<std::size_t> gpu_; // type, of each site
     std::vector<int> used_;
-    std::vector<Times> times_; // per stage and GPU type
-    std::vector<int> types_;   // cells, per stage and GPU type
-    std::vector<int> caps_;    // depth, per stage
-    std::vector<int> falling_; // the depths where the rule is not `fitted`
-    bool endless_ = false;     // no cap matters
-    bool fits_depth_ = true;   // every stage holds one micro-batch
+    std::vector<int> last_cell_; // of each site, where it was put last
+    std::vector<Times> times_;   // per stage and GPU type
+    std::vector<int> types_;     // cells, per stage and GPU type
+    std::vector<int> caps_;      // depth, per stage
+    std::vector<int> falling_;   // the depths where the rule is not `fitted`
+    bool endless_ = false;       // no cap matters
+    bool fits_depth_ = true;     // every stage holds one micro-batch
     Estimate now_, before_;
     std::vector<Change> undo_cells_;
     std::vector<int> undo_layers_;
