@@ -2,9 +2,10 @@
 // Peaks: dense bf16 with fp32 accumulation (fp16 for V100 and T4) from NVIDIA's and AMD's data sheets and
 // white papers of each product; where a sheet prints the value with sparsity, half of it. Memory: the sheet's
 // gigabytes as 1e9 bytes. What the chip has beyond that pays for the driver's context and NCCL. Efficiency:
-// A100 from Megatron-LM (SC'21, Table 1: 44-52 % with recomputation counted), H100 from Llama 3 (Table 4: 400
-// of 989 TFLOP/s); the others are assumed to reach 0.4. Fabric: 0.8 of one direction of NVLink, Infinity
-// Fabric or PCIe, which is what NCCL's all-reduce tests reach on large messages.
+// what `make predict` fits to published runs (docs/prediction.md): A100 to Megatron-LM (SC'21, table 1), H100
+// to Llama 3 (table 4), V100 to DT-FM's pipeline in a LAN; types with the same chip as one of them take its
+// value, the others are assumed to reach 0.4. Fabric: 0.8 of one direction of NVLink, Infinity Fabric or
+// PCIe, which is what NCCL's all-reduce tests reach on large messages.
 #include "model/gpu_table.h"
 
 #include <array>
@@ -28,15 +29,15 @@ constexpr std::array rows{
     Row{"gb200", 2500, {186, 0}, 720},
     Row{"b300", 2250, {288, 0}, 720},
     Row{"b200", 2250, {180, 0}, 720},
-    Row{"gh200", 989.4, {96, 144}, 360, 0.41},
-    Row{"h200", 989.4, {141, 0}, 360, 0.41},
-    Row{"h100", 989.4, {80, 96}, 360, 0.41},
-    Row{"h100_pcie", 756, {80, 0}, pcie5, 0.41},
-    Row{"h100_nvl", 835, {94, 0}, 240, 0.41},
-    Row{"h800", 989.4, {80, 0}, 160, 0.41},
+    Row{"gh200", 989.4, {96, 144}, 360, 0.59},
+    Row{"h200", 989.4, {141, 0}, 360, 0.59},
+    Row{"h100", 989.4, {80, 96}, 360, 0.59},
+    Row{"h100_pcie", 756, {80, 0}, pcie5, 0.59},
+    Row{"h100_nvl", 835, {94, 0}, 240, 0.59},
+    Row{"h800", 989.4, {80, 0}, 160, 0.59},
     Row{"h20", 148, {96, 141}, 360},
-    Row{"a100", 312, {80, 40}, 240, 0.45},
-    Row{"a800", 312, {80, 40}, 160, 0.45},
+    Row{"a100", 312, {80, 40}, 240, 0.59},
+    Row{"a800", 312, {80, 40}, 160, 0.59},
     Row{"a40", 149.7, {48, 0}, pcie4},
     Row{"a30", 165, {24, 0}, pcie4},
     Row{"a10", 125, {24, 0}, pcie4},
@@ -46,7 +47,7 @@ constexpr std::array rows{
     Row{"l40s", 362, {48, 0}, pcie4},
     Row{"l40", 181, {48, 0}, pcie4},
     Row{"l4", 121, {24, 0}, pcie4},
-    Row{"v100", 125, {16, 32}, 120},
+    Row{"v100", 125, {16, 32}, 120, 0.27},
     Row{"t4", 65, {16, 0}, pcie3},
     Row{"rtx_pro_6000", 503.8, {96, 0}, pcie5},
     Row{"rtx_6000_ada", 364.2, {48, 0}, pcie4},
