@@ -16,9 +16,9 @@ constexpr double llama_gbps = 8 * 400;           // RoCE, one port to each GPU
 // softmax, dropout mask and dropout (Korthikanti et al. 2022, section 4.1), each written and read once by a
 // forward, twice as much by a backward.
 Measurement with_scores(const JobSpec &job, const GpuType &gpu, int tp) {
-    auto times = plan::layer_times(job, gpu, tp);
+    auto times = plan::layer_times(job, gpu, tp, 0);
     const double bytes = 5.0 * job.model.heads * job.sequence * job.sequence * job.micro_batch;
-    const Seconds more = plan::attention_flops(job) / (gpu.peak_flops * gpu.efficiency * tp) +
+    const Seconds more = plan::attention_flops(job, 0) / (gpu.peak_flops * gpu.efficiency * tp) +
                          2 * bytes / tp / a100_memory_bandwidth;
     times.forward += more;
     times.backward += (job.recompute == Recompute::full ? 3 : 2) * more;
@@ -70,7 +70,7 @@ ModelSpec llama_405b() {
 Measurement with_context(const JobSpec &job, const LlamaRow &row, const GpuType &gpu) {
     auto whole = job;
     whole.sequence = row.sequence;
-    auto times = plan::layer_times(whole, gpu, row.tp);
+    auto times = plan::layer_times(whole, gpu, row.tp, 0);
     const auto &model = job.model;
     const Bytes keys_values = 2.0 * row.sequence * model.kv_heads * model.head_dim * 2;
     const Seconds gather = keys_values * (row.cp - 1) / row.cp / (llama_gbps * 1e9 / 8);
@@ -93,7 +93,7 @@ Prediction predict_llama_row(const LlamaRow &row, double efficiency) {
     if (row.cp > 1) job.model.measurements = {with_context(job, row, gpu)};
     const double sequences = static_cast<double>(members) / row.cp * row.batch_per_dp;
     const double flops =
-        3 * sequences * (job.model.layers * plan::layer_flops(whole) + plan::head_flops(whole));
+        3 * sequences * (job.model.layers * plan::layer_flops(whole, 0) + plan::head_flops(whole));
     constexpr int chunks = 8; // first chunk: only the embedding; last chunk: only the head
     const auto run = in_data_centre(std::move(job), gpu, {row.tp, row.pp, members}, chunks, llama_gbps);
     const auto name = std::to_string(row.gpus) + " H100, sequence " + std::to_string(row.sequence);

@@ -19,26 +19,6 @@ constexpr Bytes plenty = 1e15;
 
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
-// plan/cost.h reduces gradients in fp32, which is Megatron-LM's way with bf16. With fp16 they stay fp16
-// (megatron/training/arguments.py sets accumulate_allreduce_grads_in_fp32 for bf16 only): the same costs
-// layer by layer, and half of the bytes.
-ModelSpec with_fp16_gradients(const plan::Workload &workload, const JobSpec &job) {
-    ModelSpec model;
-    model.layers = workload.layers();
-    auto &costs = model.costs.emplace();
-    costs.sequence = job.sequence;
-    costs.boundary = workload.boundary();
-    auto &times = costs.times.emplace_back();
-    for (int layer = 0; layer < model.layers; ++layer) {
-        const auto one = workload.times(0, layer, layer);
-        times.forward.push_back(one.forward);
-        times.backward.push_back(one.backward);
-        costs.gradient.push_back(workload.gradient(layer, layer) / 2);
-    }
-    costs.state = costs.activation = {0};
-    return model;
-}
-
 // times[stage][chunk] of the virtual stages.
 std::vector<std::vector<plan::StageTime>> chunk_times(const plan::Problem &problem, const Run &run) {
     const auto &shape = run.web.shape;
@@ -92,12 +72,6 @@ Seconds seconds_of(const Run &run) {
     const plan::Problem problem(run.federation, run.job, field.pools, field.home);
     const auto priced = plan::price(problem, run.web);
     if (!priced) return plan::never;
-    if (run.job.precision == Precision::fp16) {
-        auto narrow = run;
-        narrow.job.model = with_fp16_gradients(problem.workload(run.web.shape.tp), run.job);
-        narrow.job.precision = Precision::bf16;
-        return seconds_of(narrow) + tied_seconds(*priced) / 2;
-    }
     return run.chunks > 1 ? interleaved_seconds(problem, run, *priced) : priced->iteration.seconds;
 }
 

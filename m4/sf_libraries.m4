@@ -21,6 +21,9 @@ AC_CHECK_HEADER([glpk.h], [AC_CHECK_LIB([glpk], [glp_create_prob], [sf_have=yes]
 SF_NEED([GLPK], [libglpk-dev], [test $sf_have = yes])
 AC_SUBST([GLPK_LIBS], [-lglpk])
 
+# For `make bench` alone, which says what is missing when it is asked for.
+PKG_CHECK_MODULES([BENCHMARK], [benchmark], [], [BENCHMARK_LIBS=-lbenchmark])
+
 PKG_CHECK_MODULES([GTEST], [gtest_main >= 1.11], [sf_tests=yes], [sf_tests=no])
 AM_CONDITIONAL([HAVE_GTEST], [test $sf_tests = yes])
 AS_IF([test $sf_tests = yes], [sf_tests_summary=yes],

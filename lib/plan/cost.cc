@@ -125,6 +125,7 @@ double head_flops(const JobSpec &spec) { return 2.0 * tokens(spec) * spec.model.
 
 Bytewise bytewise(Precision precision) {
     if (precision == Precision::fp32) return {.weight = 4, .gradient = 4, .optimizer = 8, .activation = 4};
+    if (precision == Precision::fp16) return {.gradient = 2};
     return {};
 }
 

@@ -29,8 +29,8 @@ double attention_flops(const JobSpec &spec, int layer); // the part that selecti
 double head_flops(const JobSpec &spec);
 
 struct Bytewise {
-    Bytes weight = 2;     // in the training precision
-    Bytes gradient = 4;   // accumulated and reduced in fp32 (Megatron-LM's default with bf16)
+    Bytes weight = 2;   // in the training precision
+    Bytes gradient = 4; // accumulated and reduced in fp32: what Megatron-LM's arguments.py sets for bf16 only
     Bytes optimizer = 12; // fp32 weights and Adam's two moments; fp32 training has its weights already
     Bytes activation = 2;
 };

@@ -16,8 +16,8 @@ constexpr int sample = 64;
 
 } // namespace
 
-Descent::Descent(const Problem &problem, WebState &state, std::mt19937_64 &chance)
-    : problem_(problem), state_(state), chance_(chance) {}
+Descent::Descent(const Problem &problem, WebState &state, std::mt19937_64 &chance, bool move_layers)
+    : problem_(problem), state_(state), chance_(chance), move_layers_(move_layers) {}
 
 int Descent::pick(int below) {
     return static_cast<int>((chance_() >> 32) * static_cast<std::uint64_t>(below) >> 32);
@@ -151,7 +151,7 @@ bool Descent::sweep(const Judge &judge, std::int64_t until) {
     better |= replacements(judge, until);
     better |= spins(judge, until);
     better |= reversals(judge, until);
-    better |= layers(judge, until);
+    if (move_layers_) better |= layers(judge, until);
     return better;
 }
 
@@ -227,7 +227,7 @@ bool Descent::random_move(double limit) {
     const int cells = web.shape.cells(), stages = web.shape.stages;
     changes_.clear();
     const int kind = pick(100);
-    if (kind < 4) {
+    if (move_layers_ && kind < 4) {
         const int from = pick(stages), to = pick(stages);
         if (from == to || web.layers[index(from)] < 2) return false;
         state_.move_layer(from, to);

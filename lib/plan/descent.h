@@ -13,7 +13,8 @@ namespace spider::plan {
 
 class Descent {
   public:
-    Descent(const Problem &problem, WebState &state, std::mt19937_64 &chance);
+    // `move_layers`: false leaves the layers as they were dealt.
+    Descent(const Problem &problem, WebState &state, std::mt19937_64 &chance, bool move_layers = true);
 
     // Until no move helps, or the state has done `work` steps more.
     void run(std::int64_t work);
@@ -45,6 +46,7 @@ class Descent {
     const Problem &problem_;
     WebState &state_;
     std::mt19937_64 &chance_;
+    bool move_layers_;
     std::vector<Change> changes_;
     double limit_ = never; // moves above it need not be estimated to the end
 };

@@ -29,6 +29,12 @@ int widest_site(const Problem &problem, int tp) {
     return most;
 }
 
+// The fullest stage holds at least the mean of all, with one micro-batch each. False: no web of the shape
+// fits.
+bool may_fit(const Workload &workload, int stages, int dp, Bytes available) {
+    return workload.memory(0, workload.layers() - 1, 1, dp) <= available * stages;
+}
+
 std::vector<RatedShape> sorted(std::vector<RatedShape> shapes) {
     std::stable_sort(shapes.begin(), shapes.end(), [](const RatedShape &a, const RatedShape &b) {
         return std::tuple(a.estimate, a.shape.cells(), a.shape) <
@@ -128,6 +134,9 @@ std::vector<RatedShape> shapes_over_sites(const Problem &problem) {
     const auto around = surroundings(problem);
     const auto required = std::count_if(problem.sites().begin(), problem.sites().end(),
                                         [](const Ground &site) { return site.required; });
+    Bytes most_memory = 0;
+    for (const auto &gpu : problem.gpus())
+        most_memory = std::max(most_memory, gpu.memory);
     std::vector<RatedShape> shapes;
     for (const int tp : problem.tensor_sizes()) {
         const auto slots = static_cast<int>(std::min<std::int64_t>(cells_of_width(problem, tp, 1), 1 << 30));
@@ -142,6 +151,7 @@ std::vector<RatedShape> shapes_over_sites(const Problem &problem) {
                     const auto cells = std::int64_t{stages} * shape.groups;
                     if (cells > std::min<std::int64_t>(room[width], most_cells)) break;
                     if (cells < std::max<std::int64_t>(required, 2)) continue;
+                    if (!may_fit(problem.workload(tp), stages, dp, most_memory)) continue;
                     const auto bound = bounds.of_shape(tp, stages, dp);
                     if (bound < never)
                         shapes.push_back({shape, bound, estimate(problem, bounds, around, shape, widest)});
@@ -162,6 +172,7 @@ std::vector<RatedShape> shapes_at_site(const Problem &problem, int site) {
         for (const int dp : data_sizes(problem.spec(), slots)) {
             for (const int stages : stage_counts(problem.spec(), workload.layers())) {
                 if (std::int64_t{stages} * dp > slots) break;
+                if (!may_fit(workload, stages, dp, workload.available(gpu))) continue;
                 const auto bound = problem.micro_batches(dp) * whole / stages;
                 shapes.push_back({{tp, stages, 1, dp}, bound, bound});
             }

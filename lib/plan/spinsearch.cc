@@ -24,7 +24,8 @@ constexpr std::size_t few_sites = 8;     // all are hubs
 constexpr std::size_t more_hubs = 4;
 constexpr int least_patience = 6;          // rounds of annealing without a gain; and one more per cell
 constexpr double warm = 0.012, hot = 0.05; // where annealing begins, relative to the web's value
-constexpr double weaving_share = 0.25, settling_share = 0.15; // of the budget; the rest improves
+constexpr double alone_share = 0.1, weaving_share = 0.25,
+                 settling_share = 0.15; // of the budget; the rest improves
 
 } // namespace
 
@@ -47,8 +48,9 @@ std::string_view name(Family family) {
     return names[static_cast<std::size_t>(family)];
 }
 
-SpinSearch::SpinSearch(const Problem &problem, Seconds budget, std::uint64_t seed)
-    : problem_(problem), budget_(static_cast<std::int64_t>(budget * steps_per_second)), chance_(seed) {
+SpinSearch::SpinSearch(const Problem &problem, Seconds budget, std::uint64_t seed, bool move_layers)
+    : problem_(problem), budget_(static_cast<std::int64_t>(budget * steps_per_second)),
+      move_layers_(move_layers), chance_(seed) {
     const auto sites = problem.size();
     std::vector<double> far(sites, 0);
     for (std::size_t i = 0; i < sites; ++i) {
@@ -70,7 +72,7 @@ void SpinSearch::run() {
         improve_best();
         settle();
     }
-    split_best(split_deadline);
+    if (move_layers_) split_best(split_deadline);
 }
 
 std::int64_t SpinSearch::share_of(double share) const {
@@ -116,10 +118,12 @@ void SpinSearch::search_alone() {
         if (known) continue;
         looked_at.push_back(site);
         for (const auto &[shape, bound, estimate] : shapes_at_site(problem_, site)) {
-            if (best(Family::alone) && bound >= best(Family::alone)->seconds()) break;
+            if (best(Family::alone) &&
+                (bound >= best(Family::alone)->seconds() || work_ > share_of(alone_share)))
+                break;
             WebState state(problem_, shape, crossings_);
             state.reset(std::vector<int>(index(shape.cells()), site));
-            work_ += state.work() + shape.stages * 4, ++evaluations_;
+            work_ += state.work(), ++evaluations_;
             if (state.seconds() < never) take(state.web());
         }
     }
@@ -210,7 +214,7 @@ void SpinSearch::weave_all() {
 
 void SpinSearch::improve(Draft &draft, std::int64_t effort) {
     WebState state(problem_, draft.web.shape, crossings_);
-    Descent descent(problem_, state, chance_);
+    Descent descent(problem_, state, chance_, move_layers_);
     state.reset(draft.web.cells, draft.web.layers);
     auto value = state.value();
     const auto bound = draft.bound;
@@ -268,7 +272,7 @@ void SpinSearch::settle() {
 // Descends by the exact price among the moves whose estimate is near.
 void SpinSearch::polish(Found found, std::int64_t effort) {
     WebState state(problem_, found.web.shape, crossings_);
-    Descent descent(problem_, state, chance_);
+    Descent descent(problem_, state, chance_, move_layers_);
     state.reset(found.web.cells, found.web.layers);
     auto estimate = state.seconds();
     std::int64_t exact = 0;

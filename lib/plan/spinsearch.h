@@ -35,8 +35,9 @@ struct Found {
 
 class SpinSearch {
   public:
-    // `budget`: seconds on a slow core, counted as steps.
-    SpinSearch(const Problem &problem, Seconds budget, std::uint64_t seed);
+    // `budget`: seconds on a slow core, counted as steps. `move_layers`: false keeps layers as speed and
+    // memory deal them, to show what moving them brings.
+    SpinSearch(const Problem &problem, Seconds budget, std::uint64_t seed, bool move_layers = true);
 
     void run();
 
@@ -73,6 +74,7 @@ class SpinSearch {
 
     const Problem &problem_;
     std::int64_t budget_;
+    bool move_layers_;
     std::mt19937_64 chance_;
     Crossings crossings_;
     std::vector<int> closeness_; // sites, the most central first

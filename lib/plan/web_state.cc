@@ -9,6 +9,14 @@ namespace {
 
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
+// Sums of these tell sets of sites apart (splitmix64).
+std::uint64_t mixed(int site) {
+    auto bits = (static_cast<std::uint64_t>(site) + 1) * 0x9E3779B97F4A7C15ull;
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9ull;
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EBull;
+    return bits ^ bits >> 31;
+}
+
 // Weight of the mean pipeline and the mean ring in a move's value.
 constexpr double slope_weight = 0.02;
 
@@ -19,6 +27,8 @@ WebState::WebState(const Problem &problem, const Shape &shape, Crossings &crossi
       rule_(problem.depth_rule()), blocking_(problem.blocking_sends()), dealer_(problem, shape),
       crossing_(crossing) {
     web_.shape = shape;
+    work_ = 100 + 100ll * shape.stages * static_cast<std::int64_t>(problem.gpus().size()) +
+            static_cast<std::int64_t>(problem.size()) * 2;
     used_.assign(problem.size(), 0), last_cell_.assign(problem.size(), 0);
     for (const auto &site : problem.sites())
         gpu_.push_back(static_cast<std::size_t>(site.gpu));
@@ -294,8 +304,7 @@ void WebState::estimate_ring(int stage) {
         }
         if (seen) continue;
         scratch_sites_.push_back(site);
-        hash += (static_cast<std::uint64_t>(site) + 1) * 0x9E3779B97F4A7C15ull ^
-                (static_cast<std::uint64_t>(site) << 17);
+        hash += mixed(site);
         if (members > most) most = members, most_site = site;
     }
     const int first = first_layer(stage);
