@@ -267,11 +267,11 @@ void Descent::anneal(std::int64_t work, double hot) {
     const auto begin = state_.work();
     auto best = state_.web();
     auto best_value = state_.value(), value = best_value;
-    if (!(value < never)) return;
+    if (!(value < never) || work <= 0) return;
     constexpr double cold = 1e-4; // of the value, as `hot` is
     double heat = 0;
-    std::int64_t move = 0;
-    for (auto done = 0.0; done < 1;
+    std::int64_t move = 0; // no more than steps: some webs have none that is possible
+    for (auto done = 0.0; done < 1 && move < work;
          done = static_cast<double>(state_.work() - begin) / static_cast<double>(work)) {
         if (move++ % 64 == 0) heat = best_value * hot * std::pow(cold / hot, done);
         const auto luck = (static_cast<double>(chance_() >> 11) + 1) * 0x1p-53;
