@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/planner.h"
 
+#include "plan/exhaustive.h"
 #include "plan/spin.h"
 #include "plan/workload.h"
 #include "util/text.h"
@@ -87,6 +88,7 @@ std::optional<Error> trouble_with(const Federation &federation, const JobSpec &s
 const std::vector<Named> &planners() {
     static const std::vector<Named> all{
         {"spin", "SpinSearch between the sites, TPA inside them", spin},
+        {"exhaustive", "every web of a small case", exhaustive},
     };
     return all;
 }

@@ -1,183 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/spin.h"
 
-#include "plan/bounds.h"
-#include "plan/field.h"
-#include "plan/plan_of.h"
-#include "plan/reason.h"
-#include "plan/spinsearch.h"
-
-#include <algorithm>
-#include <memory>
+#include "plan/compare.h"
 
 namespace spider::plan {
 
-namespace {
-
-constexpr std::size_t most_starts = 4; // points of time that are planned for, now included
-
-// The best plans for one point of time and one kind of recomputation.
-class Trial {
-  public:
-    Trial(const Federation &federation, const JobSpec &spec, Seconds after, Recompute recompute)
-        : after_(after), spec_(spec) {
-        spec_.recompute = recompute;
-        field_ = field_of(federation, spec_, spec_.limits, after);
-        if (field_.trouble.empty())
-            problem_ = std::make_unique<Problem>(federation, spec_, field_.pools, field_.home);
-    }
-
-    void run(Seconds budget, std::uint64_t seed) {
-        if (!problem_) return;
-        search_ = std::make_unique<SpinSearch>(*problem_, budget, seed);
-        search_->run();
-    }
-
-    [[nodiscard]] Seconds after() const { return after_; }
-    [[nodiscard]] const Problem &problem() const { return *problem_; }
-    [[nodiscard]] bool has_home() const { return field_.home >= 0; }
-    [[nodiscard]] std::int64_t evaluations() const { return search_ ? search_->evaluations() : 0; }
-    [[nodiscard]] const Found *of(Family family) const {
-        return search_ && search_->best(family) ? &*search_->best(family) : nullptr;
-    }
-    [[nodiscard]] const Found *alone() const { return of(Family::alone); }
-    [[nodiscard]] const Found *over() const {
-        const Found *best = nullptr;
-        for (const auto family : {Family::pipeline, Family::data, Family::both}) {
-            const auto *one = of(family);
-            if (one && (!best || one->seconds() < best->seconds())) best = one;
-        }
-        return best;
-    }
-    [[nodiscard]] const Found *best() const {
-        const auto *single = alone(), *several = over();
-        if (spec_.sites.size() > 1 || !single) return several;
-        return several && several->seconds() < single->seconds() ? several : single;
-    }
-
-    // Until the job is done; of one iteration where that is all that is known or asked for.
-    [[nodiscard]] Seconds cost() const {
-        if (!best()) return never;
-        if (spec_.objective == Objective::throughput) return best()->seconds();
-        return after_ + std::max(spec_.iterations, 1) * best()->seconds();
-    }
-
-    // Memory keeps some stage from the depth that would hide its links.
-    [[nodiscard]] bool lacks_memory() const {
-        const auto *found = best();
-        if (!found) return true;
-        for (const auto &pipeline : found->priced.pipelines) {
-            const auto tau =
-                period(pipeline, found->priced.depths, problem_->micro_batches(found->web.shape.dp()));
-            if (tau.seconds > 1.01 * least_period(pipeline).seconds) return true;
-        }
-        return false;
-    }
-
-  private:
-    Seconds after_;
-    JobSpec spec_;
-    Field field_;
-    std::unique_ptr<Problem> problem_;
-    std::unique_ptr<SpinSearch> search_;
-};
-
-using Trials = std::vector<std::unique_ptr<Trial>>;
-
-// When something comes free, from now; now first.
-std::vector<Seconds> starts_of(const Federation &federation) {
-    std::vector<Seconds> starts{0};
-    for (const auto &site : federation.sites())
-        for (const auto &nodes : site.classes)
-            for (const auto &later : nodes.later)
-                starts.push_back(later.after);
-    std::sort(starts.begin(), starts.end());
-    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
-    if (starts.size() <= most_starts) return starts;
-    std::vector<Seconds> some; // evenly among them, the last included
-    for (std::size_t i = 0; i < most_starts; ++i)
-        some.push_back(starts[i * (starts.size() - 1) / (most_starts - 1)]);
-    return some;
-}
-
-void add_alternatives(Plan &plan, const Trials &trials, const Trial &chosen) {
-    for (std::size_t i = 0; i < families; ++i) {
-        const auto family = static_cast<Family>(i);
-        const Found *best = nullptr;
-        const Trial *of = nullptr; // with either kind of recomputation
-        for (const auto &trial : trials) {
-            const auto *found = trial->after() == chosen.after() ? trial->of(family) : nullptr;
-            if (found && (!best || found->seconds() < best->seconds())) best = found, of = trial.get();
-        }
-        if (best && best->seconds() != chosen.best()->seconds())
-            plan.alternatives.push_back({std::string(name(family)), best->seconds(), chosen.after(),
-                                         site_names(of->problem(), best->web)});
-    }
-    for (const auto &trial : trials) {
-        const auto *other = trial->after() == chosen.after() ? nullptr : trial->best();
-        if (!other || trial->problem().spec().recompute != chosen.problem().spec().recompute) continue;
-        plan.alternatives.push_back({trial->after() > 0 ? "starting later" : "starting now", other->seconds(),
-                                     trial->after(), site_names(trial->problem(), other->web)});
-    }
-}
-
-// Waiting must pay: where the number of iterations is not known, only the first start that is possible is
-// known to.
-const Trial *best_of(const Trials &trials, const JobSpec &spec) {
-    const Trial *chosen = nullptr;
-    for (const auto &trial : trials) {
-        if (!trial->best()) continue;
-        const bool later = chosen && trial->after() > chosen->after();
-        if (!chosen || (trial->cost() < chosen->cost() && (spec.iterations > 0 || !later)))
-            chosen = trial.get();
-    }
-    return chosen;
-}
-
-// With the formulas' memory model a job whose recomputation is free tries both ends of it.
-Trials searched(const Federation &federation, const JobSpec &spec, const Options &options) {
-    Trials trials;
-    const auto starts = starts_of(federation);
-    const bool free = spec.recompute_free && !spec.model.costs;
-    const auto budget = options.budget / static_cast<double>(starts.size() * (free ? 2 : 1));
-    for (const auto after : starts) {
-        trials.push_back(
-            std::make_unique<Trial>(federation, spec, after, free ? Recompute::none : spec.recompute));
-        trials.back()->run(budget, options.seed);
-        if (!free || !trials.back()->lacks_memory()) continue;
-        trials.push_back(std::make_unique<Trial>(federation, spec, after, Recompute::full));
-        trials.back()->run(budget, options.seed);
-    }
-    return trials;
-}
-
-} // namespace
-
 Result<Plan> spin(const Federation &federation, const JobSpec &spec, const Options &options) {
-    Search record{.planner = "spin", .seed = options.seed};
-    const auto trials = searched(federation, spec, options);
-    for (const auto &trial : trials)
-        record.evaluations += trial->evaluations();
-    const auto *chosen = best_of(trials, spec);
-    if (!chosen) {
-        auto last = spec; // what needs the least memory
-        if (spec.recompute_free) last.recompute = Recompute::full;
-        return Plan{.reason = why_infeasible(federation, last), .search = record};
-    }
-
-    const auto *best = chosen->best();
-    auto plan = plan_of(chosen->problem(), best->web, best->priced);
-    plan.family = name(family_of(best->web));
-    plan.start = chosen->after();
-    plan.reason = why_planned(chosen->problem(), chosen->alone(), chosen->over(), best != chosen->alone());
-    plan.iteration.bound = plan.iteration.seconds;
-    for (const auto &trial : trials)
-        if (trial->after() == chosen->after())
-            plan.iteration.bound = std::min(plan.iteration.bound, Bounds(trial->problem()).of_job());
-    if (chosen->has_home() && chosen->alone()) plan.home_alone = chosen->alone()->seconds();
-    add_alternatives(plan, trials, *chosen);
-    plan.search = record;
-    return plan;
+    const auto find = [&](const Problem &problem, Seconds budget) -> Result<Finds> {
+        SpinSearch search(problem, budget, options.seed);
+        search.run();
+        Finds finds{.best = {}, .evaluations = search.evaluations()};
+        for (std::size_t i = 0; i < families; ++i)
+            finds.best[i] = search.best(static_cast<Family>(i));
+        return finds;
+    };
+    return compare("spin", find, federation, spec, options);
 }
 
 } // namespace spider::plan
