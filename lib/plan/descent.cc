@@ -173,9 +173,7 @@ void Descent::shuffle() {
     auto cells = state_.web().cells;
     for (std::size_t i = cells.size(); i > 1; --i)
         std::swap(cells[i - 1], cells[index(pick(static_cast<int>(i)))]);
-    const auto before = state_.web().cells;
     state_.reset(std::move(cells));
-    if (!(state_.value() < never)) state_.reset(before); // a graph with holes
 }
 
 // Tails of two pipelines, from one stage on.

@@ -272,7 +272,7 @@ std::optional<Priced> price(const Problem &problem, const Web &web) {
     for (std::size_t i = 0; i < course.ends.size(); ++i)
         reduced = std::max(reduced, course.ends[i] + priced.gradients[i]);
     priced.iteration.seconds = reduced + tied;
-    if (!(priced.iteration.seconds < never)) return std::nullopt;
+    if (!(priced.iteration.seconds < no_way)) return std::nullopt;
     priced.iteration.terms = pipeline_terms(priced.pipelines[course.group], course.pipeline, batches);
     priced.iteration.terms.push_back({"gradients", reduced - course.pipeline});
     priced.iteration.terms.push_back({"tied embedding", tied});

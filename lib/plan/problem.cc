@@ -68,7 +68,7 @@ void Problem::find_near() {
         by_cost.clear();
         for (std::size_t j = 0; j < sites_.size(); ++j) {
             const auto &there = hops_[i * sites_.size() + j], &back = hops_[j * sites_.size() + i];
-            if (i != j && there.latency < never)
+            if (i != j && there.latency < no_way)
                 by_cost.emplace_back(there.latency + back.latency +
                                          message * (there.seconds_per_byte + back.seconds_per_byte),
                                      static_cast<int>(j));

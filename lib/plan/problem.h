@@ -26,11 +26,15 @@ struct Ground {
     Seconds lan_latency = 0;
 };
 
-// Between two sites, one way; `never` unless both ways are known and both sites are routable.
+// Where there is no way, so long that no web with one is faster than one without: a search may come through
+// it.
+constexpr Seconds no_way = 1e9;
+
+// Between two sites, one way; `no_way` unless both ways are known and both sites are routable.
 struct Hop {
-    Seconds latency = never;
-    double seconds_per_byte = never;        // of one flow that is alone
-    double seconds_per_shared_byte = never; // of the narrowest thing that flows share
+    Seconds latency = no_way;
+    double seconds_per_byte = 0;        // of one flow that is alone
+    double seconds_per_shared_byte = 0; // of the narrowest thing that flows share
     // Of `flows` equal flows between the two, nobody else being there.
     [[nodiscard]] double shared(double flows) const {
         const double part = flows * seconds_per_shared_byte;
@@ -53,7 +57,7 @@ class Problem {
     [[nodiscard]] const Hop &hop(int from, int to) const {
         return hops_[static_cast<std::size_t>(from) * sites_.size() + static_cast<std::size_t>(to)];
     }
-    [[nodiscard]] bool linked(int a, int b) const { return hop(a, b).latency < never; }
+    [[nodiscard]] bool linked(int a, int b) const { return hop(a, b).latency < no_way; }
     // The sites that are nearest to it for messages of a pipeline, nearest first; at most `most_near`.
     [[nodiscard]] std::span<const int> near(int site) const { return near_[static_cast<std::size_t>(site)]; }
     [[nodiscard]] const Workload &workload(int tp) const;

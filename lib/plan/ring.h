@@ -22,7 +22,7 @@ struct RingCost {
 
 struct Ring {
     std::vector<int> order; // each sends to the next, the last to the first
-    RingCost cost;          // `never` where no order has links in both directions all around
+    RingCost cost;          // `no_way` or more where no order has links in both directions all around
 };
 
 // `sites` without repetition. Exact up to `exact_ring` sites, else nearest neighbour and 2-opt.

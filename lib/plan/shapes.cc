@@ -53,7 +53,7 @@ Surroundings surroundings(const Problem &problem) {
     const auto sites = static_cast<int>(problem.size());
     const auto cost = [&](int from, int to) {
         const auto &hop = problem.hop(from, to);
-        return hop.latency < never ? hop.latency + hop.seconds_per_byte * 1e7 : 10.0;
+        return hop.latency < no_way ? hop.latency + hop.seconds_per_byte * 1e7 : 10.0;
     };
     int hub = problem.home();
     double least = never;

@@ -79,7 +79,7 @@ std::int64_t SpinSearch::share_of(double share) const {
     return static_cast<std::int64_t>(static_cast<double>(budget_) * share);
 }
 
-bool SpinSearch::faster(const Draft &a, const Draft &b) { return a.seconds < b.seconds; }
+bool SpinSearch::faster(const Draft &a, const Draft &b) { return a.value < b.value; }
 
 Seconds SpinSearch::best_seconds() const {
     Seconds least = never;
@@ -168,7 +168,7 @@ void SpinSearch::remember(const WebState &state) {
     if (elite_.size() == most_elite && state.seconds() >= elite_.back().seconds) return;
     for (const auto &known : elite_)
         if (known.web == state.web()) return;
-    elite_.push_back({state.web(), state.seconds(), 0});
+    elite_.push_back({state.web(), state.seconds(), state.value(), 0});
     std::stable_sort(elite_.begin(), elite_.end(),
                      [](const Draft &a, const Draft &b) { return a.seconds < b.seconds; });
     if (elite_.size() > most_elite) elite_.pop_back();
@@ -186,8 +186,9 @@ std::optional<SpinSearch::Draft> SpinSearch::first_web(const Shape &shape, std::
             if (cells.empty()) continue;
             state.reset(std::move(cells));
             ++evaluations_;
-            if (!include_required(state) || !(state.seconds() < never)) continue;
-            if (!best || state.seconds() < best->seconds) best = Draft{state.web(), state.seconds(), 0};
+            if (!include_required(state)) continue;
+            if (!best || state.value() < best->value)
+                best = Draft{state.web(), state.seconds(), state.value(), 0};
         }
     }
     work_ += state.work();
@@ -231,7 +232,7 @@ void SpinSearch::improve(Draft &draft, std::int64_t effort) {
         remember(state);
         if (!(state.value() < value * (1 - 1e-9))) continue;
         value = state.value(), idle = -1;
-        draft = {state.web(), state.seconds(), bound};
+        draft = {state.web(), state.seconds(), state.value(), bound};
     }
     work_ += state.work();
 }
@@ -242,7 +243,8 @@ void SpinSearch::improve_best() {
     if (drafts_.size() > most_drafts) drafts_.resize(most_drafts);
     for (auto &draft : drafts_) { // from more hubs, now that few are left
         auto other = problem_.size() > few_sites ? first_web(draft.web.shape, more_hubs) : std::nullopt;
-        if (other && other->seconds < draft.seconds) draft = {other->web, other->seconds, draft.bound};
+        if (other && other->value < draft.value)
+            draft = {other->web, other->seconds, other->value, draft.bound};
     }
     std::size_t rounds = 1;
     while ((std::size_t{1} << rounds) <= drafts_.size())

@@ -52,6 +52,7 @@ class SpinSearch {
     struct Draft {
         Web web;
         Seconds seconds = never; // estimate
+        double value = never;    // what the moves lower: finite even for a web that cannot run
         Seconds bound = 0;
     };
 

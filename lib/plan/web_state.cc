@@ -17,6 +17,9 @@ std::uint64_t mixed(int site) {
     return bits ^ bits >> 31;
 }
 
+// A stage that does not hold one micro-batch: worse than any link that is missing.
+constexpr double too_full = 1e15;
+
 // Weight of the mean pipeline and the mean ring in a move's value.
 constexpr double slope_weight = 0.02;
 
@@ -152,9 +155,8 @@ void WebState::cap_depths() {
                                                               first + web_.layers[i] - 1, web_.shape.dp()));
         first += web_.layers[i];
     }
-    const auto least = std::min_element(caps_.begin(), caps_.end());
-    fits_depth_ = *least >= 1;
-    endless_ = *least >= batches_;
+    endless_ = *std::min_element(caps_.begin(), caps_.end()) >= batches_;
+    overfull_ = static_cast<int>(std::count_if(caps_.begin(), caps_.end(), [](int cap) { return cap < 1; }));
     for (auto &cap : caps_)
         cap = std::max(cap, 1);
     if (rule_ != depth_fitted)
@@ -272,8 +274,8 @@ void WebState::estimate_group(int group) {
         pass += boundary[i].both();
         head += own.backward + boundary[i].backward();
     }
-    now_.pass[index(group)] = pass; // `never` where two sites are not linked
-    now_.tau[index(group)] = pass < never ? tau_of_scratch() : never;
+    now_.pass[index(group)] = pass;
+    now_.tau[index(group)] = tau_of_scratch();
 }
 
 Seconds WebState::tau_of_scratch() {
@@ -320,7 +322,7 @@ void WebState::estimate_ring(int stage) {
     const auto ring = good_ring(problem_, scratch_sites_, bytes);
     const auto count = scratch_sites_.size();
     now_.ring_latency[at] = ring.seconds(0, count);
-    now_.ring[at] = ring.latency < never ? ring.seconds(bytes, count) - ring.seconds(0, count) : never;
+    now_.ring[at] = ring.seconds(bytes, count) - ring.seconds(0, count);
 }
 
 int WebState::first_layer(int stage) const {
@@ -343,14 +345,14 @@ void WebState::estimate_tied() {
         const auto &there = problem_.hop(a, b), &back = problem_.hop(b, a);
         const auto per_byte = std::max(there.shared(flows), back.shared(flows));
         const auto latency = std::max(there.latency, back.latency);
-        now_.tied = std::max(now_.tied, latency < never ? bytes * per_byte + 2 * latency : never);
+        now_.tied = std::max(now_.tied, bytes * per_byte + 2 * latency);
     }
 }
 
 void WebState::sum() {
     const int stages = web_.shape.stages, groups = web_.shape.groups;
-    now_.seconds = now_.value = never;
-    if (!fits_ || !fits_depth_) return;
+    now_.seconds = never, now_.value = too_full * stages;
+    if (!fits_) return;
     Seconds worst = 0, all = 0, slowest = 0;
     ends_.assign(index(stages), 0);
     for (int g = 0; g < groups; ++g) {
@@ -371,9 +373,9 @@ void WebState::sum() {
         all += reduce / stages;
     }
     work_ += 10 + stages * groups / 2 + stages * stages / 10;
-    if (!(worst + now_.tied < never)) return;
-    now_.seconds = worst + now_.tied;
-    now_.value = now_.seconds + slope_weight * (all + now_.tied);
+    const auto seconds = worst + now_.tied;
+    now_.value = seconds + slope_weight * (all + now_.tied) + too_full * overfull_;
+    if (overfull_ == 0 && seconds < no_way) now_.seconds = seconds;
 }
 
 } // namespace spider::plan

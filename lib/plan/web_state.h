@@ -39,7 +39,7 @@ class WebState {
     [[nodiscard]] Seconds seconds() const { return now_.seconds; } // `never`: it cannot run
     // What a move should lower: the seconds, and a little of every pipeline and ring, so that plateaus have a
     // slope.
-    [[nodiscard]] double value() const { return now_.value; }
+    [[nodiscard]] double value() const { return now_.value; } // finite even for a web that cannot run
     [[nodiscard]] int worst_group() const { return now_.worst_group; } // whose pipeline is slowest
     [[nodiscard]] int worst_stage() const { return now_.worst_stage; } // whose all-reduce ends last
     [[nodiscard]] int used(int site) const { return used_[static_cast<std::size_t>(site)]; } // cells
@@ -93,7 +93,7 @@ class WebState {
     std::vector<int> caps_;      // depth, per stage
     std::vector<int> falling_;   // the depths where the rule is not `fitted`
     bool endless_ = false;       // no cap matters
-    bool fits_depth_ = true;     // every stage holds one micro-batch
+    int overfull_ = 0;           // stages that do not hold one micro-batch
     Estimate now_, before_;
     std::vector<Change> undo_cells_;
     std::vector<int> undo_layers_;
