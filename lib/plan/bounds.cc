@@ -25,6 +25,19 @@ void least_runs(const Workload &workload, std::vector<Seconds> &seconds, std::ve
     }
 }
 
+// Micro-batches of the whole model per second that a slot of this type adds at most: no layer gains more on
+// it than the one that it suits best. Of types that differ by a factor it is that factor.
+double most_speed(const Workload &workload, int gpu) {
+    Seconds all = 0;
+    double share = 0;
+    for (int layer = 0; layer < workload.layers(); ++layer) {
+        const auto fastest = workload.fastest(layer, layer);
+        all += fastest;
+        share = std::max(share, fastest / workload.times(gpu, layer, layer).both());
+    }
+    return all > 0 ? share / all : never;
+}
+
 } // namespace
 
 Bounds::Bounds(const Problem &problem) : problem_(problem) {
@@ -42,14 +55,15 @@ Bounds::Bounds(const Problem &problem) : problem_(problem) {
     for (const int tp : problem.tensor_sizes()) {
         const auto &workload = problem.workload(tp);
         auto &slots = slots_[tp];
+        std::vector<double> by_type;
+        for (std::size_t gpu = 0; gpu < problem.gpus().size(); ++gpu)
+            by_type.push_back(most_speed(workload, static_cast<int>(gpu)));
         std::vector<std::pair<double, int>> by_speed; // speed of a slot, slots
         for (int i = 0; i < sites; ++i) {
-            const auto whole =
-                workload.times(problem.sites()[static_cast<std::size_t>(i)].gpu, 0, workload.layers() - 1)
-                    .both();
             const int count = problem.slots(i, tp);
             if (count < 1) continue;
-            by_speed.emplace_back(1 / whole, count);
+            by_speed.emplace_back(
+                by_type[static_cast<std::size_t>(problem.sites()[static_cast<std::size_t>(i)].gpu)], count);
             slots.widest = std::max(slots.widest, count);
         }
         least_runs(workload, slots.least_seconds, slots.least_gradient);
