@@ -367,7 +367,7 @@ TEST(Plan, EveryPlanOfRandomFederationsPassesTheJudge) {
         if (chance() % 3 == 0) spec.limits = {pick(0, 2), pick(0, 4), pick(0, 8), pick(0, 4)};
         if (chance() % 4 == 0) spec.dp = 1 << pick(0, 2);
         if (sites.size() > 1 && chance() % 3 == 0) spec.sites = {"s1", "s2"};
-        const auto plan = make_plan(*federation, spec);
+        const auto plan = make_plan(*federation, spec, {.budget = 0.02});
         if (!plan) {
             EXPECT_EQ(plan.error().what.find("planner"), std::string::npos) << plan.error().what;
             continue;

@@ -55,7 +55,7 @@ Case random_case(unsigned seed) {
 TEST(SpinSearch, IsWithinAHairOfTheOptimumOfSmallCases) {
     using Clock = std::chrono::steady_clock;
     constexpr Extent small{.every_layer_split = false, .most_webs = 100'000};
-    int cases = 0, faster = 0;
+    int cases = 0, faster = 0, missed = 0;
     double sum = 0, worst = 0, walls = 0, longest = 0, webs = 0;
     for (unsigned seed = 1; cases < 200; ++seed) {
         const auto it = random_case(seed);
@@ -70,18 +70,22 @@ TEST(SpinSearch, IsWithinAHairOfTheOptimumOfSmallCases) {
             EXPECT_EQ(fastest(search), never) << "seed " << seed << ": a plan where none is";
             continue;
         }
-        const auto gap = fastest(search) / optimum - 1;
-        EXPECT_LE(gap, 0.01) << "seed " << seed;
         EXPECT_LE(Bounds(it.problem).of_job(), std::min(optimum, fastest(search)) * (1 + 1e-9))
             << "seed " << seed;
-        ++cases, faster += gap < -1e-9, webs += static_cast<double>(finds->evaluations);
-        sum += std::max(gap, 0.0), worst = std::max(worst, gap);
+        ++cases, webs += static_cast<double>(finds->evaluations);
         walls += wall, longest = std::max(longest, wall);
+        const auto gap = fastest(search) / optimum - 1;
+        EXPECT_LE(gap, 0.01) << "seed " << seed;
+        if (!(gap < never)) {
+            ++missed; // no plan at all
+            continue;
+        }
+        faster += gap < -1e-9, sum += std::max(gap, 0.0), worst = std::max(worst, gap);
     }
-    std::printf("%d cases, %.0f webs each; gap: mean %.3f %%, worst %.3f %%; in %d faster by moved layers; "
-                "ms for each search: mean %.1f, most %.1f\n",
-                cases, webs / cases, 100 * sum / cases, 100 * worst, faster, 1000 * walls / cases,
-                1000 * longest);
+    std::printf("%d cases, %.0f webs each; gap: mean %.3f %%, worst %.3f %%; no plan in %d\n", cases,
+                webs / cases, 100 * sum / cases, 100 * worst, missed);
+    std::printf("in %d faster by moved layers; ms for each search: mean %.1f, most %.1f\n", faster,
+                1000 * walls / cases, 1000 * longest);
     EXPECT_LE(sum / cases, 0.001);
 }
 
