@@ -156,11 +156,11 @@ bool Descent::sweep(const Judge &judge, std::int64_t until) {
 }
 
 void Descent::run(std::int64_t work) {
-    auto best = state_.value();
+    auto best = state_.rank();
     const auto until = state_.work() + work;
     const Judge lower = [&](const WebState &state) {
-        if (!(state.value() < best * (1 - least_gain))) return false;
-        limit_ = best = state.value();
+        if (!(state.rank() < best * (1 - least_gain))) return false;
+        limit_ = best = state.rank();
         return true;
     };
     limit_ = best;
@@ -264,20 +264,20 @@ bool Descent::random_move(double limit) {
 void Descent::anneal(std::int64_t work, double hot) {
     const auto begin = state_.work();
     auto best = state_.web();
-    auto best_value = state_.value(), value = best_value;
+    auto best_rank = state_.rank(), value = state_.value();
     if (!(value < never) || work <= 0) return;
     constexpr double cold = 1e-4; // of the value, as `hot` is
     double heat = 0;
     std::int64_t move = 0; // no more than steps: some webs have none that is possible
     for (auto done = 0.0; done < 1 && move < work;
          done = static_cast<double>(state_.work() - begin) / static_cast<double>(work)) {
-        if (move++ % 64 == 0) heat = best_value * hot * std::pow(cold / hot, done);
+        if (move++ % 64 == 0) heat = value * hot * std::pow(cold / hot, done);
         const auto luck = (static_cast<double>(chance_() >> 11) + 1) * 0x1p-53;
         const auto limit = value - heat * std::log(luck); // Metropolis: accepted up to here
         if (!random_move(limit)) continue;
         if (state_.value() <= limit) {
             value = state_.value();
-            if (value < best_value) best_value = value, best = state_.web();
+            if (state_.rank() < best_rank) best_rank = state_.rank(), best = state_.web();
         } else {
             state_.undo();
         }

@@ -58,7 +58,8 @@ bool next_split(std::vector<int> &layers) {
 
 class Enumeration {
   public:
-    explicit Enumeration(const Problem &problem) : problem_(problem), alike_before_(problem.size()) {
+    Enumeration(const Problem &problem, std::int64_t most_steps)
+        : problem_(problem), most_steps_(most_steps), alike_before_(problem.size()) {
         for (int i = 0; i < static_cast<int>(problem.size()); ++i)
             for (int j = 0; j < i; ++j)
                 if (alike(problem, j, i)) alike_before_[index(i)].push_back(j);
@@ -68,6 +69,7 @@ class Enumeration {
     void price_all(const Shape &shape, Family family, bool every_split);
     std::int64_t count_all(const Shape &shape, Family family, std::int64_t most);
     Finds finds() && { return std::move(finds_); }
+    [[nodiscard]] bool is_complete() const { return most_steps_ == 0 || steps_ <= most_steps_; }
 
   private:
     void begin(const Shape &shape, Family family);
@@ -80,6 +82,7 @@ class Enumeration {
     [[nodiscard]] std::vector<int> dealt() const;
 
     const Problem &problem_;
+    std::int64_t most_steps_, steps_ = 0;
     std::vector<std::vector<int>> alike_before_; // by site: those that come before it wherever both could
     Finds finds_;
     Family family_ = Family::both;
@@ -142,6 +145,7 @@ std::pair<Seconds, Seconds> Enumeration::lengthened(Seconds pass, Seconds bound)
 }
 
 void Enumeration::extend(Seconds pass, Seconds bound) {
+    if (most_steps_ > 0 && steps_ > most_steps_) return;
     if (most_ > 0 && ++count_ > most_) return;
     if (web_.cells.size() == index(web_.shape.cells())) return finish();
     for (int site = 0; site < static_cast<int>(problem_.size()); ++site) {
@@ -173,7 +177,7 @@ std::vector<int> Enumeration::dealt() const {
 }
 
 void Enumeration::take() {
-    ++finds_.evaluations;
+    ++finds_.evaluations, steps_ += price_steps(problem_, web_.shape);
     auto priced = price(problem_, web_);
     auto &best = finds_.best[static_cast<std::size_t>(family_)];
     if (priced &&
@@ -242,7 +246,7 @@ constexpr std::array all_families{Family::alone, Family::pipeline, Family::data,
 } // namespace
 
 Result<Finds> search_everything(const Problem &problem, const Extent &extent) {
-    Enumeration webs(problem);
+    Enumeration webs(problem, extent.most_steps);
     const auto shapes = shapes_of(problem);
     double count = 0;
     for (const auto &shape : shapes) {
@@ -258,6 +262,8 @@ Result<Finds> search_everything(const Problem &problem, const Extent &extent) {
     for (const auto &shape : shapes)
         for (const auto family : all_families)
             webs.price_all(shape, family, extent.every_layer_split);
+    if (!webs.is_complete())
+        return Error{Errc::invalid, "exhaustive: more than " + std::to_string(extent.most_steps) + " steps"};
     return std::move(webs).finds();
 }
 

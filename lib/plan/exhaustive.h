@@ -10,9 +10,10 @@ namespace spider::plan {
 struct Extent {
     bool every_layer_split = false; // else the layers as LayerDealer deals them
     std::int64_t most_webs = 5'000'000;
+    std::int64_t most_steps = 0; // of exact prices, price_steps(); 0 = any number
 };
 
-// Error: there are more webs than that, begun ones counted.
+// Error: there are more webs than that, begun ones counted, or pricing them takes more steps.
 Result<Finds> search_everything(const Problem &problem, const Extent &extent = {});
 
 Result<Plan> exhaustive(const Federation &federation, const JobSpec &spec, const Options &options);

@@ -280,4 +280,11 @@ std::optional<Priced> price(const Problem &problem, const Web &web) {
     return priced;
 }
 
+std::int64_t price_steps(const Problem &problem, const Shape &shape) {
+    const std::int64_t batches = problem.micro_batches(shape.dp()), cells = shape.cells();
+    const std::int64_t stages = shape.stages, groups = shape.groups;
+    const auto ring = groups < 6 ? 20 * groups * groups : 4000;
+    return batches * cells * 5 / 2 + 20 * cells + 10 * groups * stages * stages + stages * ring;
+}
+
 } // namespace spider::plan

@@ -15,6 +15,7 @@
 #include "plan/ring.h"
 #include "plan/web.h"
 
+#include <cstdint>
 #include <optional>
 
 namespace spider::plan {
@@ -31,6 +32,9 @@ struct Priced {
 // Nothing when a stage does not fit its GPUs, a link that the web crosses is not known, or a site has too few
 // slots.
 std::optional<Priced> price(const Problem &problem, const Web &web);
+
+// What that takes, in the steps that searches count: some tens of instructions each.
+std::int64_t price_steps(const Problem &problem, const Shape &shape);
 
 // The pipelines of each group with the sharing of links, and the depths that the job's rule gives them.
 // Empty: does not fit, or is not linked.

@@ -52,6 +52,13 @@ Problem::Problem(const Federation &federation, const JobSpec &spec, const std::v
                     std::max(hop.seconds_per_shared_byte, 1 / federation.capacity(resource));
         }
     }
+    for (const auto &hop : hops_) {
+        if (hop.latency >= no_way) continue;
+        worst_.latency = std::max(worst_.latency, hop.latency);
+        worst_.seconds_per_byte = std::max(worst_.seconds_per_byte, hop.seconds_per_byte);
+        worst_.seconds_per_shared_byte =
+            std::max(worst_.seconds_per_shared_byte, hop.seconds_per_shared_byte);
+    }
     find_near();
     for (const int tp : tensor_sizes()) {
         workloads_.try_emplace(tp, spec, tp, gpus_);

@@ -57,6 +57,8 @@ class Problem {
     [[nodiscard]] const Hop &hop(int from, int to) const {
         return hops_[static_cast<std::size_t>(from) * sites_.size() + static_cast<std::size_t>(to)];
     }
+    // What a search that comes through a missing link takes it for: the worst of all that there are.
+    [[nodiscard]] const Hop &worst_hop() const { return worst_; }
     [[nodiscard]] bool linked(int a, int b) const { return hop(a, b).latency < no_way; }
     // The sites that are nearest to it for messages of a pipeline, nearest first; at most `most_near`.
     [[nodiscard]] std::span<const int> near(int site) const { return near_[static_cast<std::size_t>(site)]; }
@@ -79,6 +81,7 @@ class Problem {
     std::vector<Ground> sites_;
     std::vector<GpuType> gpus_;
     std::vector<Hop> hops_;
+    Hop worst_{0, 0, 0};
     std::vector<std::vector<int>> near_;
     std::map<int, Workload> workloads_;
     std::map<int, std::vector<int>> slots_;

@@ -113,7 +113,8 @@ RingCost good_ring(const Problem &problem, std::span<int> sites, double bytes) {
     const auto count = sites.size();
     if (count > 4) {
         nearest_neighbour(problem, sites, bytes / static_cast<double>(count));
-        return cheaper(measured(problem, sites), measured_backwards(problem, sites), bytes, count);
+        const auto cost = cheaper(measured(problem, sites), measured_backwards(problem, sites), bytes, count);
+        return cost.latency < no_way ? cost : best_ring(problem, sites, bytes).cost; // a graph with holes
     }
     auto best = cheaper(measured(problem, sites), measured_backwards(problem, sites), bytes, count);
     for (std::size_t i = 2; count == 4 && i < 4; ++i) { // three orders of four, each in two directions

@@ -22,8 +22,7 @@ std::optional<Found> tried(const Problem &problem, const Shape &shape, std::vect
                            Crossings &crossings) {
     WebState state(problem, shape, crossings);
     state.reset(std::move(cells));
-    for (std::size_t i = 0; i < problem.size(); ++i)
-        if (problem.sites()[i].required && state.used(static_cast<int>(i)) == 0) return std::nullopt;
+    if (!state.include_required()) return std::nullopt;
     if (!(state.seconds() < never)) return std::nullopt;
     auto priced = price(problem, state.web());
     if (!priced) return std::nullopt;

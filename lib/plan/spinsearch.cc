@@ -2,6 +2,7 @@
 #include "plan/spinsearch.h"
 
 #include "plan/descent.h"
+#include "plan/exhaustive.h"
 #include "plan/tpa.h"
 #include "plan/weave.h"
 
@@ -22,8 +23,11 @@ constexpr std::size_t most_elite = 12;   // webs that are priced exactly at the 
 constexpr Seconds split_deadline = 0.05; // of all integer programs; they are usually done in one
 constexpr std::size_t few_sites = 8;     // all are hubs
 constexpr std::size_t more_hubs = 4;
-constexpr int least_patience = 6;          // rounds of annealing without a gain; and one more per cell
-constexpr double warm = 0.012, hot = 0.05; // where annealing begins, relative to the web's value
+constexpr int least_patience = 6; // rounds of annealing without a gain; and one more per cell
+// Where annealing begins, relative to the web's value.
+constexpr std::array heats{0.012, 0.05, 0.25};
+constexpr std::int64_t most_enumerated = 100'000;                 // webs, begun ones counted
+constexpr double enumerated_share = 0.3, enumerating_share = 0.6; // of the budget
 constexpr double alone_share = 0.1, weaving_share = 0.25,
                  settling_share = 0.15; // of the budget; the rest improves
 
@@ -52,6 +56,8 @@ SpinSearch::SpinSearch(const Problem &problem, Seconds budget, std::uint64_t see
     : problem_(problem), budget_(static_cast<std::int64_t>(budget * steps_per_second)),
       move_layers_(move_layers), chance_(seed) {
     const auto sites = problem.size();
+    must_cross_ = std::count_if(problem.sites().begin(), problem.sites().end(),
+                                [](const Ground &site) { return site.required; }) > 1;
     std::vector<double> far(sites, 0);
     for (std::size_t i = 0; i < sites; ++i) {
         for (std::size_t j = 0; j < sites; ++j) {
@@ -68,6 +74,7 @@ SpinSearch::SpinSearch(const Problem &problem, Seconds budget, std::uint64_t see
 void SpinSearch::run() {
     search_alone();
     if (problem_.size() > 1) {
+        enumerate();
         weave_all();
         improve_best();
         settle();
@@ -79,7 +86,7 @@ std::int64_t SpinSearch::share_of(double share) const {
     return static_cast<std::int64_t>(static_cast<double>(budget_) * share);
 }
 
-bool SpinSearch::faster(const Draft &a, const Draft &b) { return a.value < b.value; }
+bool SpinSearch::faster(const Draft &a, const Draft &b) { return a.rank < b.rank; }
 
 Seconds SpinSearch::best_seconds() const {
     Seconds least = never;
@@ -88,21 +95,49 @@ Seconds SpinSearch::best_seconds() const {
     return least;
 }
 
-std::int64_t SpinSearch::price_of(const Web &web) const {
-    const std::int64_t batches = problem_.micro_batches(web.shape.dp());
-    const std::int64_t stages = web.shape.stages, groups = web.shape.groups;
-    return batches * web.shape.cells() * 5 / 2 + 20 * web.shape.cells() + 10 * groups * stages * stages +
-           500 * stages * std::min<std::int64_t>(groups, 9);
+// No web over several sites whose bound is above this is of interest: it is slower than one that is known.
+// One site alone counts only where it may be the plan, and not before there is a web over several to compare
+// it with.
+Seconds SpinSearch::worth_trying() const {
+    Seconds least = never, over = never;
+    for (std::size_t i = 0; i < families; ++i) {
+        if (!best_[i]) continue;
+        least = std::min(least, best_[i]->seconds());
+        if (static_cast<Family>(i) != Family::alone) over = std::min(over, best_[i]->seconds());
+    }
+    return must_cross_ || over == never ? over : least;
 }
 
 void SpinSearch::take(const Web &web) {
-    work_ += price_of(web), ++evaluations_;
+    work_ += price_steps(problem_, web.shape), ++evaluations_;
     auto priced = price(problem_, web);
     if (!priced) return;
     auto &best = best_[static_cast<std::size_t>(family_of(web))];
     const auto seconds = priced->iteration.seconds;
     if (!best || std::tuple(seconds, web) < std::tuple(best->seconds(), best->web))
         best = Found{web, std::move(*priced)};
+}
+
+// Where there are few webs, all of them: what follows then only moves layers.
+void SpinSearch::enumerate() {
+    if (problem_.size() > few_sites) return;
+    const auto steps = share_of(enumerating_share);
+    const auto all = search_everything(problem_, {.every_layer_split = false,
+                                                  .most_webs = std::min(most_enumerated, steps / 20 + 1),
+                                                  .most_steps = steps + 1});
+    enumerated_ = all.ok();
+    if (!all) {
+        work_ += steps / 4; // more or less: counting them, and some prices
+        return;
+    }
+    evaluations_ += all->evaluations;
+    for (const auto &found : all->best) {
+        if (!found) continue;
+        work_ += price_steps(problem_, found->web.shape) * std::max<std::int64_t>(1, all->evaluations / 4);
+        take(found->web);
+        if (family_of(found->web) != Family::alone)
+            drafts_.push_back({found->web, found->seconds(), found->seconds(), 0});
+    }
 }
 
 // One site: no search, only shapes. Sites that are alike are looked at once.
@@ -140,35 +175,12 @@ std::vector<int> SpinSearch::hubs(const Shape &shape, std::size_t most) const {
     return chosen;
 }
 
-// Each site that must take part and does not gets the cell where it costs least. False: there is no such
-// cell.
-bool SpinSearch::include_required(WebState &state) const {
-    for (int site = 0; site < static_cast<int>(problem_.size()); ++site) {
-        if (!problem_.sites()[index(site)].required || state.used(site) > 0) continue;
-        if (!state.has_room(site)) return false;
-        int best = -1;
-        double least = never;
-        for (int cell = 0; cell < state.web().shape.cells(); ++cell) {
-            const int old = state.web().cells[index(cell)];
-            if (problem_.sites()[index(old)].required && state.used(old) < 2) continue;
-            const std::vector<Change> change{{cell, site}};
-            state.change(change);
-            if (best < 0 || state.value() < least) best = cell, least = state.value();
-            state.undo();
-        }
-        if (best < 0) return false;
-        const std::vector<Change> change{{best, site}};
-        state.change(change);
-    }
-    return true;
-}
-
 void SpinSearch::remember(const WebState &state) {
     if (!(state.seconds() < never)) return;
     if (elite_.size() == most_elite && state.seconds() >= elite_.back().seconds) return;
     for (const auto &known : elite_)
         if (known.web == state.web()) return;
-    elite_.push_back({state.web(), state.seconds(), state.value(), 0});
+    elite_.push_back({state.web(), state.seconds(), state.rank(), 0});
     std::stable_sort(elite_.begin(), elite_.end(),
                      [](const Draft &a, const Draft &b) { return a.seconds < b.seconds; });
     if (elite_.size() > most_elite) elite_.pop_back();
@@ -186,9 +198,9 @@ std::optional<SpinSearch::Draft> SpinSearch::first_web(const Shape &shape, std::
             if (cells.empty()) continue;
             state.reset(std::move(cells));
             ++evaluations_;
-            if (!include_required(state)) continue;
-            if (!best || state.value() < best->value)
-                best = Draft{state.web(), state.seconds(), state.value(), 0};
+            if (!state.include_required()) continue;
+            if (!best || state.rank() < best->rank)
+                best = Draft{state.web(), state.seconds(), state.rank(), 0};
         }
     }
     work_ += state.work();
@@ -200,7 +212,7 @@ void SpinSearch::weave_all() {
     const auto until = work_ + share_of(shapes.size() > 1 ? weaving_share : 0);
     for (const auto &[shape, bound, estimate] : shapes) {
         if (work_ >= until && !drafts_.empty()) break;
-        if (bound >= best_seconds()) continue;
+        if (bound >= worth_trying()) continue;
         auto draft = first_web(shape, problem_.size() <= few_sites ? few_sites : 1);
         if (!draft) continue;
         draft->bound = bound;
@@ -217,45 +229,46 @@ void SpinSearch::improve(Draft &draft, std::int64_t effort) {
     WebState state(problem_, draft.web.shape, crossings_);
     Descent descent(problem_, state, chance_, move_layers_);
     state.reset(draft.web.cells, draft.web.layers);
-    auto value = state.value();
+    auto rank = state.rank();
     const auto bound = draft.bound;
     // Small webs are done before the budget is.
     const std::int64_t cells = draft.web.shape.cells();
-    const auto round = std::min(effort * 4 / 5, 3'000 + 4000 * cells * cells);
+    const auto round =
+        std::min(effort * 4 / 5, 3'000 + std::min<std::int64_t>(4000, 60 * cells) * cells * cells);
     for (std::int64_t idle = 0; idle < least_patience + cells && state.work() < effort; ++idle) {
         if (idle > 0) state.reset(draft.web.cells, draft.web.layers);
         // Near the best web, then farther from it, then from anywhere.
         if (idle % 3 == 2) descent.shuffle();
-        descent.anneal(std::min(round, effort - state.work()), idle % 3 == 0 ? warm : hot);
+        descent.anneal(std::min(round, effort - state.work()), heats[static_cast<std::size_t>(idle % 3)]);
         descent.run(effort - state.work());
         ++evaluations_;
         remember(state);
-        if (!(state.value() < value * (1 - 1e-9))) continue;
-        value = state.value(), idle = -1;
-        draft = {state.web(), state.seconds(), state.value(), bound};
+        if (!(state.rank() < rank * (1 - 1e-9))) continue;
+        rank = state.rank(), idle = -1;
+        draft = {state.web(), state.seconds(), rank, bound};
     }
     work_ += state.work();
 }
 
 // Successive halving: every round has the same effort for half as many shapes.
 void SpinSearch::improve_best() {
-    std::erase_if(drafts_, [&](const Draft &draft) { return draft.bound >= best_seconds(); });
+    std::erase_if(drafts_, [&](const Draft &draft) { return draft.bound >= worth_trying(); });
     if (drafts_.size() > most_drafts) drafts_.resize(most_drafts);
     for (auto &draft : drafts_) { // from more hubs, now that few are left
         auto other = problem_.size() > few_sites ? first_web(draft.web.shape, more_hubs) : std::nullopt;
-        if (other && other->value < draft.value)
-            draft = {other->web, other->seconds, other->value, draft.bound};
+        if (other && other->rank < draft.rank) draft = {other->web, other->seconds, other->rank, draft.bound};
     }
-    std::size_t rounds = 1;
-    while ((std::size_t{1} << rounds) <= drafts_.size())
+    std::size_t rounds = 1; // the last one for two
+    while ((std::size_t{2} << rounds) <= drafts_.size())
         ++rounds;
-    const auto all = std::max<std::int64_t>(0, share_of(1 - settling_share) - work_);
+    auto all = std::max<std::int64_t>(0, share_of(1 - settling_share) - work_);
+    if (enumerated_) all = std::min(all, share_of(enumerated_share)); // only layers are left to find
     for (std::size_t round = 0; round < rounds && !drafts_.empty(); ++round) {
         const auto effort = all / static_cast<std::int64_t>(rounds * drafts_.size());
         for (auto &draft : drafts_)
             improve(draft, effort);
         std::stable_sort(drafts_.begin(), drafts_.end(), faster);
-        drafts_.resize((drafts_.size() + 1) / 2);
+        if (drafts_.size() > 2) drafts_.resize((drafts_.size() + 1) / 2);
     }
 }
 
@@ -280,7 +293,7 @@ void SpinSearch::polish(Found found, std::int64_t effort) {
     std::int64_t exact = 0;
     const Descent::Judge judge = [&](const WebState &changed) {
         if (changed.seconds() > estimate * 1.02 || state.work() + exact > effort) return false;
-        exact += price_of(changed.web()), ++evaluations_;
+        exact += price_steps(problem_, changed.web().shape), ++evaluations_;
         auto priced = price(problem_, changed.web());
         if (!priced || !(priced->iteration.seconds < found.seconds() * (1 - 1e-9))) return false;
         found = {changed.web(), std::move(*priced)};

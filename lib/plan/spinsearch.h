@@ -47,16 +47,18 @@ class SpinSearch {
     }
     [[nodiscard]] std::int64_t evaluations() const { return evaluations_; } // webs estimated or priced
     [[nodiscard]] std::int64_t work() const { return work_; }
+    [[nodiscard]] bool enumerated() const { return enumerated_; } // every web was looked at, layers as dealt
 
   private:
     struct Draft {
         Web web;
         Seconds seconds = never; // estimate
-        double value = never;    // what the moves lower: finite even for a web that cannot run
+        double rank = never;     // WebState::rank()
         Seconds bound = 0;
     };
 
     void search_alone();
+    void enumerate();
     void weave_all();
     void improve_best();
     void settle();
@@ -64,24 +66,25 @@ class SpinSearch {
     void improve(Draft &draft, std::int64_t effort);
     void polish(Found found, std::int64_t effort);
     void split_best(Seconds deadline); // TPA
-    bool include_required(WebState &state) const;
-    void take(const Web &web); // price it and keep it if it is the best of its family
+    void take(const Web &web);         // price it and keep it if it is the best of its family
     void remember(const WebState &state);
     static bool faster(const Draft &a, const Draft &b);
     [[nodiscard]] std::int64_t share_of(double share) const; // steps
     [[nodiscard]] Seconds best_seconds() const;
+    [[nodiscard]] Seconds worth_trying() const;
     [[nodiscard]] std::vector<int> hubs(const Shape &shape, std::size_t most) const;
-    [[nodiscard]] std::int64_t price_of(const Web &web) const; // steps
 
     const Problem &problem_;
     std::int64_t budget_;
     bool move_layers_;
+    bool must_cross_ = false; // more than one site must take part
     std::mt19937_64 chance_;
     Crossings crossings_;
     std::vector<int> closeness_; // sites, the most central first
     std::vector<Draft> drafts_;
     std::vector<Draft> elite_; // the best estimates of all shapes, distinct
     std::array<std::optional<Found>, families> best_;
+    bool enumerated_ = false;
     std::int64_t evaluations_ = 0;
     std::int64_t work_ = 0;
 };

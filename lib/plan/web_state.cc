@@ -2,6 +2,7 @@
 #include "plan/web_state.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace spider::plan {
 
@@ -17,8 +18,11 @@ std::uint64_t mixed(int site) {
     return bits ^ bits >> 31;
 }
 
-// A stage that does not hold one micro-batch: worse than any link that is missing.
-constexpr double too_full = 1e15;
+constexpr int small_web = 16; // cells; its rings are exact
+
+// What a missing link, a ring that is not closed, or a stage that does not hold one micro-batch adds to the
+// value, relatively: a search may come through webs that cannot run.
+constexpr double fault = 0.5;
 
 // Weight of the mean pipeline and the mean ring in a move's value.
 constexpr double slope_weight = 0.02;
@@ -42,7 +46,8 @@ WebState::WebState(const Problem &problem, const Shape &shape, Crossings &crossi
     now_.head_start.resize(index(shape.cells()));
     for (auto *all : {&now_.ring, &now_.ring_latency, &now_.local})
         all->resize(index(shape.stages));
-    now_.ring_sites.resize(index(shape.stages));
+    now_.ring_sites.resize(index(shape.stages)), now_.holes.resize(index(shape.stages));
+    now_.gaps.resize(index(shape.groups));
     scratch_.stages.resize(index(shape.stages));
     scratch_.boundaries.resize(index(shape.stages - 1));
 }
@@ -97,7 +102,7 @@ void WebState::reset(std::vector<int> cells, std::vector<int> layers) {
     if (layers.empty()) {
         deal_layers();
     } else {
-        web_.layers = std::move(layers), fits_ = true;
+        web_.layers = std::move(layers);
         time_stages();
     }
     estimate_all();
@@ -123,11 +128,10 @@ void WebState::place(int cell, int site) {
 // Layers by the slowest member of each stage. False: nothing changed.
 bool WebState::deal_layers() {
     auto layers = dealer_.deal(types_);
-    const bool fits = !layers.empty();
-    if (fits && fits == fits_ && layers == web_.layers) return false;
-    fits_ = fits;
-    if (fits) web_.layers = std::move(layers);
-    if (web_.layers.empty()) web_.layers = even_layers(workload_.layers(), web_.shape.stages);
+    if (layers.empty())
+        layers = even_layers(workload_.layers(), web_.shape.stages); // it does not fit so either
+    if (layers == web_.layers) return false;
+    web_.layers = std::move(layers);
     time_stages();
     return true;
 }
@@ -166,7 +170,7 @@ void WebState::cap_depths() {
 void WebState::change(std::span<const Change> changes, double limit) {
     const int stages = web_.shape.stages;
     work_ += 30 + 8 * static_cast<std::int64_t>(changes.size()) + web_.shape.cells() / 16;
-    before_ = now_, undo_cells_.clear(), undo_layers_ = web_.layers, undo_fits_ = fits_;
+    before_ = now_, undo_cells_.clear(), undo_layers_ = web_.layers;
     bool shared = false; // another group's flows get faster or slower
     const auto look = [&](int cell) {
         if (!sharing_) return;
@@ -176,17 +180,20 @@ void WebState::change(std::span<const Change> changes, double limit) {
         if (stage + 1 < stages && here != web_.cells[index(cell + 1)])
             shared |= crossing_[pair_index(here, web_.cells[index(cell + 1)])] > 1;
     };
+    bool retyped = false;
     for (const auto &[cell, site] : changes) {
-        undo_cells_.emplace_back(cell, web_.cells[index(cell)]);
+        const int old = web_.cells[index(cell)];
+        undo_cells_.emplace_back(cell, old);
+        retyped = retyped || gpu_[index(old)] != gpu_[index(site)];
         look(cell);
     }
     for (const auto &[cell, site] : changes)
         place(cell, site);
     for (const auto &[cell, site] : changes)
         look(cell);
-    if (problem_.gpus().size() > 1) {
-        if (deal_layers()) return estimate_all();
-        cap_depths();
+    if (retyped) { // stages run on other types than before: other layers, other caps
+        if (!deal_layers()) cap_depths();
+        return estimate_all();
     }
     if (shared || changes.size() * 2 > index(web_.shape.cells())) return estimate_all();
     const auto first_with = [&](std::size_t i, auto of) {
@@ -211,8 +218,31 @@ void WebState::change(std::span<const Change> changes, double limit) {
     sum();
 }
 
+// Each site that must take part and does not gets the cell where it costs least. False: there is no such
+// cell.
+bool WebState::include_required() {
+    for (int site = 0; site < static_cast<int>(problem_.size()); ++site) {
+        if (!problem_.sites()[index(site)].required || used(site) > 0) continue;
+        if (!has_room(site)) return false;
+        int best = -1;
+        double least = never;
+        for (int cell = 0; cell < web_.shape.cells(); ++cell) {
+            const int old = web_.cells[index(cell)];
+            if (problem_.sites()[index(old)].required && used(old) < 2) continue;
+            const Change try_it{cell, site};
+            change({&try_it, 1});
+            if (best < 0 || value() < least) best = cell, least = value();
+            undo();
+        }
+        if (best < 0) return false;
+        const Change do_it{best, site};
+        change({&do_it, 1});
+    }
+    return true;
+}
+
 void WebState::move_layer(int from, int to) {
-    before_ = now_, undo_cells_.clear(), undo_layers_ = web_.layers, undo_fits_ = fits_;
+    before_ = now_, undo_cells_.clear(), undo_layers_ = web_.layers;
     --web_.layers[index(from)], ++web_.layers[index(to)];
     time_stages();
     estimate_all();
@@ -228,7 +258,6 @@ void WebState::undo() {
     } else if (problem_.gpus().size() > 1) {
         cap_depths();
     }
-    fits_ = undo_fits_;
     std::swap(now_, before_);
 }
 
@@ -253,6 +282,7 @@ void WebState::estimate_group(int group) {
     Boundary *boundary = scratch_.boundaries.data();
     Seconds *head_start = &now_.head_start[index(group * stages)];
     Seconds pass = 0, head = 0;
+    int gaps = 0;
     for (int i = 0; i < stages; ++i, times += types) {
         const int at = cell[i];
         const Times &own = types == 1 ? *times : times[gpu_[index(at)]];
@@ -267,14 +297,17 @@ void WebState::estimate_group(int group) {
             boundary[i] = {site.lan_latency, occupancy, site.lan_latency, occupancy};
         } else {
             const double flows = web_.shape.width * (sharing_ ? crossing_[pair_index(at, to)] : 1);
-            const auto &there = problem_.hop(at, to), &back = problem_.hop(to, at);
+            const bool linked = problem_.linked(at, to);
+            const auto &there = linked ? problem_.hop(at, to) : problem_.worst_hop();
+            const auto &back = linked ? problem_.hop(to, at) : problem_.worst_hop();
+            gaps += linked ? 0 : 1;
             boundary[i] = {there.latency, bytes * there.shared(flows), back.latency,
                            bytes * back.shared(flows)};
         }
         pass += boundary[i].both();
         head += own.backward + boundary[i].backward();
     }
-    now_.pass[index(group)] = pass;
+    now_.pass[index(group)] = pass, now_.gaps[index(group)] = gaps;
     now_.tau[index(group)] = tau_of_scratch();
 }
 
@@ -316,10 +349,13 @@ void WebState::estimate_ring(int stage) {
     now_.local[at] = most > 1 ? problem_.local_ring(most_site, web_.shape.tp, bytes, most) : 0;
     now_.ring_sites[at] = scratch_sites_.size() > 1 ? hash : 0;
     if (scratch_sites_.size() < 2) {
-        now_.ring[at] = now_.ring_latency[at] = 0;
+        now_.ring[at] = now_.ring_latency[at] = 0, now_.holes[at] = 0;
         return;
     }
-    const auto ring = good_ring(problem_, scratch_sites_, bytes);
+    auto ring = web_.shape.cells() <= small_web ? best_ring(problem_, scratch_sites_, bytes).cost
+                                                : good_ring(problem_, scratch_sites_, bytes);
+    now_.holes[at] = ring.latency < no_way ? 0 : 1;
+    if (ring.latency >= no_way) ring = {problem_.worst_hop().seconds_per_byte, problem_.worst_hop().latency};
     const auto count = scratch_sites_.size();
     now_.ring_latency[at] = ring.seconds(0, count);
     now_.ring[at] = ring.seconds(bytes, count) - ring.seconds(0, count);
@@ -334,7 +370,7 @@ int WebState::first_layer(int stage) const {
 
 void WebState::estimate_tied() {
     const auto bytes = workload_.tied_gradient();
-    now_.tied = 0;
+    now_.tied = 0, now_.tied_gaps = 0;
     if (bytes <= 0 || web_.shape.stages < 2) return;
     for (int g = 0; g < web_.shape.groups; ++g) {
         const int a = web_.at(g, 0), b = web_.at(g, web_.shape.stages - 1);
@@ -342,7 +378,10 @@ void WebState::estimate_tied() {
         int flows = 0; // pipelines between the same two sites
         for (int h = 0; h < web_.shape.groups; ++h)
             flows += web_.at(h, 0) == a && web_.at(h, web_.shape.stages - 1) == b ? web_.shape.width : 0;
-        const auto &there = problem_.hop(a, b), &back = problem_.hop(b, a);
+        const bool linked = problem_.linked(a, b);
+        const auto &there = linked ? problem_.hop(a, b) : problem_.worst_hop();
+        const auto &back = linked ? problem_.hop(b, a) : problem_.worst_hop();
+        now_.tied_gaps += linked ? 0 : 1;
         const auto per_byte = std::max(there.shared(flows), back.shared(flows));
         const auto latency = std::max(there.latency, back.latency);
         now_.tied = std::max(now_.tied, bytes * per_byte + 2 * latency);
@@ -351,8 +390,7 @@ void WebState::estimate_tied() {
 
 void WebState::sum() {
     const int stages = web_.shape.stages, groups = web_.shape.groups;
-    now_.seconds = never, now_.value = too_full * stages;
-    if (!fits_) return;
+    now_.seconds = never;
     Seconds worst = 0, all = 0, slowest = 0;
     ends_.assign(index(stages), 0);
     for (int g = 0; g < groups; ++g) {
@@ -374,8 +412,10 @@ void WebState::sum() {
     }
     work_ += 10 + stages * groups / 2 + stages * stages / 10;
     const auto seconds = worst + now_.tied;
-    now_.value = seconds + slope_weight * (all + now_.tied) + too_full * overfull_;
-    if (overfull_ == 0 && seconds < no_way) now_.seconds = seconds;
+    const int faults = overfull_ + now_.tied_gaps + std::accumulate(now_.gaps.begin(), now_.gaps.end(), 0) +
+                       std::accumulate(now_.holes.begin(), now_.holes.end(), 0);
+    now_.value = (seconds + slope_weight * (all + now_.tied)) * (1 + fault * faults);
+    if (faults == 0) now_.seconds = seconds;
 }
 
 } // namespace spider::plan

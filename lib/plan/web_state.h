@@ -21,6 +21,8 @@ using Change = std::pair<int, int>; // cell, its new site
 using Crossings = std::vector<std::uint16_t>;
 
 class WebState {
+    static constexpr double cannot_run = 1e12;
+
   public:
     // All are borrowed; one state at a time uses the table.
     WebState(const Problem &problem, const Shape &shape, Crossings &crossings);
@@ -32,6 +34,9 @@ class WebState {
     void reset(std::vector<int> cells, std::vector<int> layers = {});
     // Each cell at most once. Beyond `limit` the value is only known to be above it, and undo() must follow.
     void change(std::span<const Change> changes, double limit = never);
+    // Each site that must take part and does not gets the cell where it costs least. False: there is no such
+    // cell.
+    bool include_required();
     void move_layer(int from, int to); // a stage keeps at least one: the caller sees to it
     void undo();                       // the last change() or move_layer(); once
 
@@ -39,7 +44,9 @@ class WebState {
     [[nodiscard]] Seconds seconds() const { return now_.seconds; } // `never`: it cannot run
     // What a move should lower: the seconds, and a little of every pipeline and ring, so that plateaus have a
     // slope.
-    [[nodiscard]] double value() const { return now_.value; } // finite even for a web that cannot run
+    [[nodiscard]] double value() const { return now_.value; }
+    // The same for choosing one: a web that cannot run comes after every one that can.
+    [[nodiscard]] double rank() const { return now_.seconds < never ? now_.value : now_.value + cannot_run; }
     [[nodiscard]] int worst_group() const { return now_.worst_group; } // whose pipeline is slowest
     [[nodiscard]] int worst_stage() const { return now_.worst_stage; } // whose all-reduce ends last
     [[nodiscard]] int used(int site) const { return used_[static_cast<std::size_t>(site)]; } // cells
@@ -53,6 +60,9 @@ class WebState {
         std::vector<Seconds> head_start; // per group and stage: how much earlier than stage 0 it ends
         std::vector<Seconds> ring, ring_latency, local; // per stage
         std::vector<std::uint64_t> ring_sites;          // a hash of the set
+        std::vector<int> gaps;                          // links that are missing, per group
+        std::vector<int> holes;                         // 1: no ring is closed, per stage
+        int tied_gaps = 0;
         Seconds tied = 0;
         Seconds seconds = never;
         double value = never;
@@ -84,7 +94,6 @@ class WebState {
     Crossings &crossing_;
     Web web_;
     bool sharing_ = false; // some site has room for two cells: only then do two boundaries cross one pair
-    bool fits_ = true;     // the layers fit the memory at all
     std::vector<std::size_t> gpu_; // type, of each site
     std::vector<int> used_;
     std::vector<int> last_cell_; // of each site, where it was put last
@@ -97,7 +106,6 @@ class WebState {
     Estimate now_, before_;
     std::vector<Change> undo_cells_;
     std::vector<int> undo_layers_;
-    bool undo_fits_ = true;
     std::int64_t work_ = 0;
     std::vector<int> scratch_sites_;
     std::vector<Seconds> ends_; // per stage, the latest of all groups
