@@ -164,7 +164,7 @@ TEST(Complaints, AnEvenSplitIsMuchSlowerWhereTheHeadIsLarge) {
     EXPECT_LE(layers(plan.stages[3]), 2);
     const Case it(federation, spec);
     const auto even = price(it.problem, {{8, 4, 1, 1}, std::vector<int>(4, 0), even_layers(16, 4)});
-    EXPECT_GT(even->iteration.seconds, plan.iteration.seconds * 1.2);
+    EXPECT_GT(even->iteration.seconds, plan.iteration.seconds * 1.1);
 }
 
 // github.com/deepspeedai/DeepSpeed/issues/1378: first and last stage need a quarter more memory.

@@ -50,7 +50,7 @@ TEST(Cost, BackwardIsTwiceTheForwardAndRecomputationOneMore) {
     const auto gpu = *model::gpu_type_named("h100");
     const auto plain = layer_times(spec, gpu, 1, 0);
     EXPECT_DOUBLE_EQ(plain.backward, 2 * plain.forward);
-    EXPECT_DOUBLE_EQ(plain.forward, layer_flops(spec, 0) / (989.4e12 * 0.41));
+    EXPECT_DOUBLE_EQ(plain.forward, layer_flops(spec, 0) / (gpu.peak_flops * gpu.efficiency));
     spec.recompute = Recompute::full;
     EXPECT_DOUBLE_EQ(layer_times(spec, gpu, 1, 0).backward, 3 * plain.forward);
     spec.recompute = Recompute::selective;
@@ -225,10 +225,12 @@ TEST(Bound, IsAllWorkOnAllGpus) {
         return Bounds(Problem(federation, one, pools, 0)).of_job();
     };
     const double flops = 64 * 3 * (40 * layer_flops(spec, 0) + head_flops(spec));
-    EXPECT_NEAR(bound(spec) / (flops / (8 * 989.4e12 * 0.41)), 1, 1e-12);
+    const auto &gpu = pools[0].gpu;
+    const double rate = gpu.peak_flops * gpu.efficiency;
+    EXPECT_NEAR(bound(spec) / (flops / (8 * rate)), 1, 1e-12);
     auto fixed = spec;
     fixed.tp = 1, fixed.pp = 2, fixed.dp = 1;
-    EXPECT_NEAR(bound(fixed) / (flops / (2 * 989.4e12 * 0.41)), 1, 1e-12);
+    EXPECT_NEAR(bound(fixed) / (flops / (2 * rate)), 1, 1e-12);
 }
 
 } // namespace

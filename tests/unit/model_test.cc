@@ -193,8 +193,9 @@ TEST(PlanJson, HasTheKeysThatProgramsReadAndInTheirOrder) {
     std::vector<std::string> keys;
     for (const auto &[key, value] : json.items())
         keys.push_back(key);
-    EXPECT_EQ(keys, (std::vector<std::string>{"outcome", "reason", "parallel", "iteration",
-                                              "home_alone_seconds", "stages", "sites", "search"}));
+    EXPECT_EQ(keys, (std::vector<std::string>{"outcome", "reason", "parallel", "family", "start_seconds",
+                                              "iteration", "home_alone_seconds", "stages", "boundaries",
+                                              "sites", "alternatives", "search"}));
     EXPECT_EQ(json["sites"][0]["gpus"], 4);
     EXPECT_EQ(json["sites"][0]["nodes"], 1);
     EXPECT_EQ(print_json(json["sites"][0]["slots"]), "[[0,0],[0,1]]");
