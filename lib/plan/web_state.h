@@ -75,12 +75,14 @@ class WebState {
     bool deal_layers();               // by speed and memory; true when they changed
     void time_stages();
     void estimate_all();
+    void estimate_changed(std::span<const Change> changes, double limit);
     void estimate_group(int group);
     void estimate_ring(int stage);
     void estimate_tied();
     void sum();
     void cap_depths();
     [[nodiscard]] Seconds tau_of_scratch();
+    [[nodiscard]] bool shares_links(int cell) const;
     [[nodiscard]] std::size_t pair_index(int a, int b) const;
     [[nodiscard]] std::size_t type_index(int stage, int site) const;
     [[nodiscard]] int first_layer(int stage) const;
