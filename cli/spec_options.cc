@@ -24,7 +24,7 @@ constexpr std::array spec_options{
     SpecOption{"iterations", "N", "iterations of the whole training"},
     SpecOption{"trainer", "NAME", "plain, megatron, torchtitan, deepspeed or torchrun"},
     SpecOption{"precision", "TYPE", "bf16, fp16 or fp32"},
-    SpecOption{"recompute", "KIND", "none, selective or full"},
+    SpecOption{"recompute", "KIND", "auto, none, selective or full"},
     SpecOption{"objective", "KIND", "jct or throughput"},
     SpecOption{"depth", "KIND", "micro-batches in flight: stages, fitted or a number"},
     SpecOption{"sends", "KIND", "async or blocking"},
