@@ -13,6 +13,8 @@ namespace spider::plan {
 
 namespace {
 
+constexpr double search_share =
+    0.85; // of the budget; the rest is for bounds, layers inside sites and the plan itself
 constexpr std::size_t most_starts = 4; // points of time that are planned for, now included
 
 // The best plans for one point of time and one kind of recomputation.
@@ -141,7 +143,7 @@ Result<Trials> searched(const Finder &find, const Federation &federation, const 
     Trials trials;
     const auto starts = starts_of(federation);
     const bool free = spec.recompute_free && !spec.model.costs;
-    const auto budget = all / static_cast<double>(starts.size() * (free ? 2 : 1));
+    const auto budget = search_share * all / static_cast<double>(starts.size() * (free ? 2 : 1));
     for (const auto after : starts) {
         for (const auto recompute : {free ? Recompute::none : spec.recompute, Recompute::full}) {
             const bool second = !trials.empty() && trials.back()->after() == after;

@@ -17,7 +17,7 @@ namespace {
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
 // Steps are of about ten instructions; a slow core does so many per second.
-constexpr double steps_per_second = 190e6;
+constexpr double steps_per_second = 165e6;
 constexpr std::size_t most_drafts = 16;  // shapes that are improved
 constexpr std::size_t most_elite = 12;   // webs that are priced exactly at the end
 constexpr Seconds split_deadline = 0.05; // of all integer programs; they are usually done in one
@@ -27,7 +27,7 @@ constexpr int least_patience = 6; // rounds of annealing without a gain; and one
 // Where annealing begins, relative to the web's value.
 constexpr std::array heats{0.012, 0.05, 0.25};
 constexpr std::int64_t most_enumerated = 100'000;                 // webs, begun ones counted
-constexpr double enumerated_share = 0.3, enumerating_share = 0.6; // of the budget
+constexpr double enumerated_share = 0.3, enumerating_share = 0.8; // of the budget
 constexpr double alone_share = 0.1, weaving_share = 0.25,
                  settling_share = 0.15; // of the budget; the rest improves
 
@@ -231,15 +231,17 @@ void SpinSearch::improve(Draft &draft, std::int64_t effort) {
     state.reset(draft.web.cells, draft.web.layers);
     auto rank = state.rank();
     const auto bound = draft.bound;
-    // Small webs are done before the budget is.
     const std::int64_t cells = draft.web.shape.cells();
-    const auto round =
-        std::min(effort * 4 / 5, 3'000 + std::min<std::int64_t>(4000, 60 * cells) * cells * cells);
-    for (std::int64_t idle = 0; idle < least_patience + cells && state.work() < effort; ++idle) {
+    auto round = 3'000 + std::min<std::int64_t>(4000, 60 * cells) * cells * cells;
+    // Few sites are done before the budget is; with many there is always more to find.
+    const auto patience = problem_.size() <= few_sites ? least_patience + cells : effort;
+    for (std::int64_t idle = 0; idle < patience && state.work() < effort; ++idle) {
         if (idle > 0) state.reset(draft.web.cells, draft.web.layers);
-        // Near the best web, then farther from it, then from anywhere.
+        // Near the best web, then farther from it, then from anywhere; the longer, the less that brings.
+        if (idle > 0 && idle % 12 == 0) round *= 2;
         if (idle % 3 == 2) descent.shuffle();
-        descent.anneal(std::min(round, effort - state.work()), heats[static_cast<std::size_t>(idle % 3)]);
+        descent.anneal(std::min({round, effort * 4 / 5, effort - state.work()}),
+                       heats[static_cast<std::size_t>(idle % 3)]);
         descent.run(effort - state.work());
         ++evaluations_;
         remember(state);

@@ -145,8 +145,9 @@ void WebState::estimate_ring(int stage) {
         now_.ring[at] = now_.ring_latency[at] = 0, now_.holes[at] = 0;
         return;
     }
-    auto ring = web_.shape.cells() <= small_web ? best_ring(problem_, scratch_sites_, bytes).cost
-                                                : good_ring(problem_, scratch_sites_, bytes);
+    const bool exact = web_.shape.cells() <= small_web && scratch_sites_.size() > 4; // the other is, up to 4
+    auto ring =
+        exact ? best_ring(problem_, scratch_sites_, bytes).cost : good_ring(problem_, scratch_sites_, bytes);
     now_.holes[at] = ring.latency < no_way ? 0 : 1;
     if (ring.latency >= no_way) ring = {problem_.worst_hop().seconds_per_byte, problem_.worst_hop().latency};
     const auto count = scratch_sites_.size();
