@@ -80,6 +80,7 @@ void SpinSearch::run() {
         settle();
     }
     if (move_layers_) split_best(split_deadline);
+    begin_at_home();
 }
 
 std::int64_t SpinSearch::share_of(double share) const {
@@ -306,6 +307,28 @@ void SpinSearch::polish(Found found, std::int64_t effort) {
     }
     work_ += state.work() + exact;
     take(found.web);
+}
+
+// Of plans that are as fast, the one whose first rank is at home: there the user looks first.
+void SpinSearch::begin_at_home() {
+    for (auto &best : best_) {
+        if (!best || problem_.home() < 0 || best->web.at(0, 0) == problem_.home()) continue;
+        const auto stages = static_cast<std::ptrdiff_t>(best->web.shape.stages);
+        for (const bool turned : {false, true}) {
+            auto web = best->web;
+            for (auto cell = web.cells.begin(); turned && cell != web.cells.end(); cell += stages)
+                std::reverse(cell, cell + stages);
+            auto cell = web.cells.begin();
+            while (cell != web.cells.end() && *cell != problem_.home())
+                cell += stages;
+            if (cell == web.cells.end()) continue;
+            std::swap_ranges(web.cells.begin(), web.cells.begin() + stages, cell);
+            auto priced = price(problem_, web);
+            if (!priced || priced->iteration.seconds > best->seconds() * (1 + 1e-9)) continue;
+            best = Found{std::move(web), std::move(*priced)};
+            break;
+        }
+    }
 }
 
 void SpinSearch::split_best(Seconds deadline) {

@@ -66,6 +66,7 @@ class SpinSearch {
     void improve(Draft &draft, std::int64_t effort);
     void polish(Found found, std::int64_t effort);
     void split_best(Seconds deadline); // TPA
+    void begin_at_home();
     void take(const Web &web);         // price it and keep it if it is the best of its family
     void remember(const WebState &state);
     static bool faster(const Draft &a, const Draft &b);
