@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t federation_limit = 64u << 20; // 1,024 sites with all digits are 18 MB
 constexpr double longest_budget_ms = 3'600'000;
-constexpr int most_micro_batches = 1'000'000; // each is followed through every stage
 
 int refuse(const Error &error) { return error.code == Errc::invalid ? misuse(error.what) : failure(error); }
 
@@ -48,9 +47,6 @@ Result<Federation> read_federation_file(const std::string &path) {
 
 int plan_offline(const PlanRequest &request, JobSpec spec, Planned &planned) {
     spec.home = request.home;
-    if (spec.global_batch / spec.micro_batch > most_micro_batches)
-        return misuse("gbs=" + std::to_string(spec.global_batch) + ": more than " +
-                      std::to_string(most_micro_batches) + " micro-batches in an iteration");
     auto federation = read_federation_file(request.federation);
     if (!federation) return refuse(federation.error());
     auto made = plan::make_plan(*federation, spec, {request.budget_ms / 1000, request.seed}, request.planner);

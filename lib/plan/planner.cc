@@ -12,6 +12,8 @@ namespace spider::plan {
 
 namespace {
 
+constexpr int most_micro_batches = 1'000'000; // each is followed through every stage
+
 Error senseless(const std::string &why) { return {Errc::invalid, why}; }
 
 std::string site_list(const Federation &federation) {
@@ -46,6 +48,9 @@ std::optional<Error> trouble_with_batch(const JobSpec &spec) {
         return senseless("gbs=" + whole(spec.global_batch) +
                          " is not a multiple of mbs=" + whole(spec.micro_batch));
     const int batches = spec.global_batch / spec.micro_batch;
+    if (batches > most_micro_batches)
+        return senseless("gbs=" + whole(spec.global_batch) + ", mbs=" + whole(spec.micro_batch) +
+                         ": more than " + whole(most_micro_batches) + " micro-batches in an iteration");
     if (spec.dp && *spec.dp >= 1 && batches % *spec.dp != 0)
         return senseless("gbs=" + whole(spec.global_batch) + " does not divide into dp=" + whole(*spec.dp) +
                          " pipelines of micro-batches of " + whole(spec.micro_batch));

@@ -315,6 +315,8 @@ TEST(Plan, SenselessJobsAreErrorsOfOneLine) {
     EXPECT_EQ(error([](JobSpec &spec) { spec.dp = 5; }),
               "error: gbs=64 does not divide into dp=5 pipelines of micro-batches of 1");
     EXPECT_EQ(error([](JobSpec &spec) { spec.micro_batch = 3; }), "error: gbs=64 is not a multiple of mbs=3");
+    EXPECT_EQ(error([](JobSpec &spec) { spec.global_batch = 1'000'000'000; }),
+              "error: gbs=1000000000, mbs=1: more than 1000000 micro-batches in an iteration");
     EXPECT_EQ(error([](JobSpec &spec) { spec.dp = -1; }), "error: tp, pp and dp must be at least 1");
     EXPECT_EQ(error([](JobSpec &spec) { spec.sequence = 0; }), "error: seq, gbs and mbs must be at least 1");
     EXPECT_EQ(make_plan(federation, job(gpt2()), {}, "magic")
