@@ -78,20 +78,27 @@ BENCHMARK(recurrence)
     ->Args({32, 1024})
     ->Unit(benchmark::kMicrosecond);
 
+// A web of side x side cells, one slot at each of as many sites.
+struct Woven {
+    Federation federation;
+    JobSpec spec = job();
+    Field field;
+    Problem problem;
+    Crossings crossings;
+    WebState web;
+    explicit Woven(int side)
+        : federation(synthetic(side * side, 8)), field(field_of(federation, spec, {})),
+          problem(federation, spec, field.pools, field.home), web(problem, {8, side, side, 1}, crossings) {
+        web.reset(weave(problem, web.web().shape, 0, Thread::radials));
+    }
+};
+
 // An exchange of two cells and its undoing, G x P webs of one slot each.
 void move(benchmark::State &state) {
-    const auto side = static_cast<int>(state.range(0));
-    const auto federation = synthetic(side * side, 8);
-    auto spec = job();
-    spec.tp = 8;
-    const auto field = field_of(federation, spec, {});
-    const Problem problem(federation, spec, field.pools, field.home);
-    const Shape shape{8, side, side, 1};
-    Crossings crossings;
-    WebState web(problem, shape, crossings);
-    web.reset(weave(problem, shape, 0, Thread::radials));
+    Woven it(static_cast<int>(state.range(0)));
+    auto &web = it.web;
     std::mt19937 chance(1);
-    const auto cells = static_cast<unsigned>(shape.cells());
+    const auto cells = static_cast<unsigned>(web.web().shape.cells());
     for (auto _ : state) {
         const auto a = static_cast<int>(chance() % cells), b = static_cast<int>(chance() % cells);
         if (a == b) continue;
@@ -106,18 +113,9 @@ void move(benchmark::State &state) {
 BENCHMARK(move)->DenseRange(2, 8, 2)->Unit(benchmark::kNanosecond);
 
 void exact_price(benchmark::State &state) {
-    const auto side = static_cast<int>(state.range(0));
-    const auto federation = synthetic(side * side, 8);
-    auto spec = job();
-    spec.tp = 8;
-    const auto field = field_of(federation, spec, {});
-    const Problem problem(federation, spec, field.pools, field.home);
-    const Shape shape{8, side, side, 1};
-    Crossings crossings;
-    WebState web(problem, shape, crossings);
-    web.reset(weave(problem, shape, 0, Thread::radials));
+    const Woven it(static_cast<int>(state.range(0)));
     for (auto _ : state)
-        benchmark::DoNotOptimize(price(problem, web.web()));
+        benchmark::DoNotOptimize(price(it.problem, it.web.web()));
 }
 BENCHMARK(exact_price)->DenseRange(2, 8, 2)->Unit(benchmark::kMicrosecond);
 

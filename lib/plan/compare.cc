@@ -177,10 +177,12 @@ Result<Plan> compare(std::string_view planner, const Finder &find, const Federat
     plan.family = name(family_of(best->web));
     plan.start = chosen->after();
     plan.reason = why_planned(chosen->problem(), chosen->alone(), chosen->over(), best != chosen->alone());
-    plan.iteration.bound = plan.iteration.seconds;
+    plan.iteration.bound = never;
     for (const auto &trial : trials)
         if (trial->after() == chosen->after())
             plan.iteration.bound = std::min(plan.iteration.bound, Bounds(trial->problem()).of_job());
+    if (plan.iteration.bound < plan.iteration.seconds * (1 + 1e-9)) // rounding, where the plan reaches it
+        plan.iteration.bound = std::min(plan.iteration.bound, plan.iteration.seconds);
     if (chosen->has_home() && chosen->alone()) plan.home_alone = chosen->alone()->seconds();
     add_alternatives(plan, trials, *chosen);
     plan.search = record;

@@ -4,6 +4,7 @@
 #include "plan/planner.h"
 
 #include "plan_fixture.h"
+#include "planned.h"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +12,6 @@
 
 namespace spider::plan {
 namespace {
-
-Plan planned(const Federation &federation, const JobSpec &spec) {
-    const auto plan = make_plan(federation, spec);
-    EXPECT_TRUE(plan) << plan.error().what;
-    EXPECT_EQ(plan->outcome, Outcome::planned) << plan->reason;
-    return *plan;
-}
 
 // One node now; three more in an hour, which make an iteration almost four times as fast.
 Federation busy() {

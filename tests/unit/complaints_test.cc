@@ -12,6 +12,7 @@
 #include "plan/planner.h"
 #include "plan/price.h"
 
+#include "planned.h"
 #include "random_webs.h"
 
 #include <chrono>
@@ -22,14 +23,6 @@
 
 namespace spider::plan {
 namespace {
-
-Plan planned(const Federation &federation, const JobSpec &spec) {
-    const auto plan = make_plan(federation, spec);
-    EXPECT_TRUE(plan) << plan.error().what;
-    if (!plan) return {};
-    EXPECT_EQ(plan->outcome, Outcome::planned) << plan->reason;
-    return *plan;
-}
 
 int layers(const Stage &stage) { return stage.last_layer - stage.first_layer + 1; }
 

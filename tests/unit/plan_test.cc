@@ -4,6 +4,7 @@
 #include "plan/summary.h"
 
 #include "plan_fixture.h"
+#include "planned.h"
 
 #include <gtest/gtest.h>
 
@@ -15,14 +16,6 @@
 
 namespace spider::plan {
 namespace {
-
-Plan planned(const Federation &federation, const JobSpec &spec) {
-    const auto plan = make_plan(federation, spec);
-    EXPECT_TRUE(plan) << plan.error().what;
-    if (!plan) return {};
-    EXPECT_EQ(plan->outcome, Outcome::planned) << plan->reason;
-    return *plan;
-}
 
 std::string refusal(const Federation &federation, const JobSpec &spec) {
     const auto plan = make_plan(federation, spec);
