@@ -183,6 +183,7 @@ Result<Plan> compare(std::string_view planner, const Finder &find, const Federat
             plan.iteration.bound = std::min(plan.iteration.bound, Bounds(trial->problem()).of_job());
     if (plan.iteration.bound < plan.iteration.seconds * (1 + 1e-9)) // rounding, where the plan reaches it
         plan.iteration.bound = std::min(plan.iteration.bound, plan.iteration.seconds);
+    if (!(plan.iteration.bound < never)) plan.iteration.bound = 0; // none is known
     if (chosen->has_home() && chosen->alone()) plan.home_alone = chosen->alone()->seconds();
     add_alternatives(plan, trials, *chosen);
     plan.search = record;
