@@ -82,7 +82,11 @@ Json to_json(const JobSpec &spec) {
               {"max_tasks_per_node", spec.limits.max_tasks_per_node}}},
             {"home", spec.home},
             {"depth", depth_json(spec.depth)},
-            {"sends", spec.sends ? Json(name(*spec.sends)) : Json()}};
+            {"sends", spec.sends ? Json(name(*spec.sends)) : Json()},
+            {"even_layers", spec.even_layers ? Json(*spec.even_layers) : Json()},
+            {"launcher", name(spec.launcher)},
+            {"stage", spec.travelling},
+            {"single_gpu_view", spec.single_gpu_view}};
 }
 
 Result<JobSpec> job_spec_from_json(const Json &json) {
@@ -110,6 +114,10 @@ Result<JobSpec> job_spec_from_json(const Json &json) {
     spec.home = fields.text_or("home", "");
     spec.depth = read_depth(fields, at(json, "depth"));
     if (fields.has("sends")) spec.sends = fields.choice_or("sends", Sends::async, sends_named);
+    if (fields.has("even_layers")) spec.even_layers = bool_at(json, "even_layers");
+    spec.launcher = fields.choice_or("launcher", spec.launcher, launcher_named);
+    spec.travelling = fields.texts_or_none("stage");
+    spec.single_gpu_view = bool_at(json, "single_gpu_view");
     if (trouble) return std::move(*trouble);
     return spec;
 }

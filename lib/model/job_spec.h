@@ -10,7 +10,8 @@
 
 namespace spider::model {
 
-enum class Trainer { plain, megatron, torchtitan, deepspeed, torchrun };
+enum class Trainer { plain, megatron, torchtitan, deepspeed, nanotron, torchrun };
+enum class Launcher { srun, torchrun }; // a task for each GPU, or for each node
 enum class Precision { bf16, fp16, fp32 };
 enum class OnFailure { cancel, retry, replan };
 enum class Objective { jct, throughput };
@@ -50,7 +51,11 @@ struct JobSpec {
     Limits limits;
     std::string home; // the site that must take part; empty = none must (offline planning)
     int depth = depth_of_trainer;
-    std::optional<Sends> sends; // not given: as the trainer does
+    std::optional<Sends> sends;          // not given: as the trainer does
+    std::optional<bool> even_layers;     // as many layers in every stage; not given: if the trainer needs it
+    Launcher launcher = Launcher::srun;  // Trainer::torchrun implies its own
+    std::vector<std::string> travelling; // paths below the working directory that go with the parts
+    bool single_gpu_view = false;        // each task sees its own GPU as device 0
     bool operator==(const JobSpec &) const = default;
 };
 

@@ -47,6 +47,7 @@ Result<ModelSpec> read_hugging_face_config(const Json &json);
 
 // Names of enumerators, one table for printing and parsing.
 std::string_view name(Trainer value);
+std::string_view name(Launcher value);
 std::string_view name(Precision value);
 std::string_view name(OnFailure value);
 std::string_view name(Recompute value);
@@ -55,6 +56,7 @@ std::string_view name(Sends value);
 std::string_view name(SiteState value); // "ACTIVE", "DRAIN", "INACTIVE"
 std::string_view name(Outcome value);
 std::optional<Trainer> trainer_named(std::string_view text);
+std::optional<Launcher> launcher_named(std::string_view text);
 std::optional<Precision> precision_named(std::string_view text);
 std::optional<OnFailure> on_failure_named(std::string_view text);
 std::optional<Recompute> recompute_named(std::string_view text);

@@ -17,7 +17,11 @@ struct Word {
 constexpr std::array trainers{
     Word<Trainer>{Trainer::plain, "plain"},           Word<Trainer>{Trainer::megatron, "megatron"},
     Word<Trainer>{Trainer::torchtitan, "torchtitan"}, Word<Trainer>{Trainer::deepspeed, "deepspeed"},
-    Word<Trainer>{Trainer::torchrun, "torchrun"},
+    Word<Trainer>{Trainer::nanotron, "nanotron"},     Word<Trainer>{Trainer::torchrun, "torchrun"},
+};
+constexpr std::array launchers{
+    Word<Launcher>{Launcher::srun, "srun"},
+    Word<Launcher>{Launcher::torchrun, "torchrun"},
 };
 constexpr std::array precisions{
     Word<Precision>{Precision::bf16, "bf16"},
@@ -69,6 +73,7 @@ std::optional<T> value_of(const std::array<Word<T>, N> &words, std::string_view 
 } // namespace
 
 std::string_view name(Trainer value) { return text_of(trainers, value); }
+std::string_view name(Launcher value) { return text_of(launchers, value); }
 std::string_view name(Precision value) { return text_of(precisions, value); }
 std::string_view name(OnFailure value) { return text_of(failures, value); }
 std::string_view name(Recompute value) { return text_of(recomputes, value); }
@@ -78,6 +83,7 @@ std::string_view name(SiteState value) { return text_of(site_states, value); }
 std::string_view name(Outcome value) { return text_of(outcomes, value); }
 
 std::optional<Trainer> trainer_named(std::string_view text) { return value_of(trainers, text); }
+std::optional<Launcher> launcher_named(std::string_view text) { return value_of(launchers, text); }
 std::optional<Precision> precision_named(std::string_view text) { return value_of(precisions, text); }
 std::optional<OnFailure> on_failure_named(std::string_view text) { return value_of(failures, text); }
 std::optional<Recompute> recompute_named(std::string_view text) { return value_of(recomputes, text); }

@@ -107,6 +107,9 @@ struct Plan {
     int micro_batches = 1; // per pipeline and iteration
     Recompute recompute = Recompute::none;
     Sends sends = Sends::async;
+    int sequence = 0; // tokens
+    Trainer trainer = Trainer::plain;
+    Launcher launcher = Launcher::srun;
     std::string family; // "pipeline over sites"
     Seconds start = 0;  // when all its GPUs are free, from now
     Iteration iteration;

@@ -212,12 +212,15 @@ Json to_json(const Plan &plan) {
         parts.push_back(part_json(plan, part));
     return {{"outcome", name(plan.outcome)},
             {"reason", plan.reason},
+            {"trainer", name(plan.trainer)},
+            {"launcher", name(plan.launcher)},
             {"parallel",
              {{"tp", plan.tp},
               {"pp", plan.pp},
               {"dp", plan.dp},
               {"microbatch", plan.micro_batch},
               {"microbatches", plan.micro_batches},
+              {"sequence", plan.sequence},
               {"recompute", name(plan.recompute)},
               {"sends", name(plan.sends)}}},
             {"family", plan.family},
@@ -248,8 +251,11 @@ Result<Plan> plan_from_json(const Json &json) {
     plan.dp = parallel.integer("dp", 1);
     plan.micro_batch = parallel.integer("microbatch", 1);
     plan.micro_batches = parallel.integer("microbatches", 1);
+    plan.sequence = parallel.integer_or("sequence", 0, 0);
     plan.recompute = parallel.choice_or("recompute", Recompute::none, recompute_named);
     plan.sends = parallel.choice_or("sends", Sends::async, sends_named);
+    plan.trainer = fields.choice_or("trainer", Trainer::plain, trainer_named);
+    plan.launcher = fields.choice_or("launcher", Launcher::srun, launcher_named);
     plan.family = fields.text_or("family", "");
     plan.start = fields.real_or("start_seconds", 0, 0);
     plan.iteration = read_iteration(fields.object("iteration"), trouble);

@@ -77,6 +77,27 @@ std::string set_depth(JobSpec &spec, const std::string &text) {
                                                : "expected stages, fitted or a whole number of at least 1";
 }
 
+std::string set_flag(bool &target, const std::string &text) {
+    target = text == "yes" || text == "true"; // as TOML and JSON files write it
+    return target || text == "no" || text == "false" ? "" : "expected yes or no";
+}
+
+std::string set_layers(JobSpec &spec, const std::string &text) {
+    spec.even_layers = text == "even";
+    return text == "even" || text == "free" ? "" : "expected even or free";
+}
+
+// They are unpacked below the working directory of another site, and must not leave it.
+std::string set_travelling(JobSpec &spec, const std::string &text) {
+    spec.travelling = util::split(text, '+');
+    for (const auto &path : spec.travelling) {
+        const auto steps = util::split(path, '/');
+        if (path.empty() || path.front() == '/' || std::count(steps.begin(), steps.end(), "..") > 0)
+            return "expected paths below the working directory with '+' between them";
+    }
+    return "";
+}
+
 std::string set_recompute(JobSpec &spec, const std::string &text) {
     spec.recompute_free = text == "auto";
     if (spec.recompute_free) return "";
@@ -97,8 +118,16 @@ constexpr std::array keys{
     Key{"trainer",
         [](JobSpec &spec, const std::string &text) {
             return set_word(spec.trainer, trainer_named(text),
-                            "plain, megatron, torchtitan, deepspeed or torchrun");
+                            "plain, megatron, torchtitan, deepspeed, nanotron or torchrun");
         }},
+    Key{"launcher",
+        [](JobSpec &spec, const std::string &text) {
+            return set_word(spec.launcher, launcher_named(text), "srun or torchrun");
+        }},
+    Key{"layers", set_layers},
+    Key{"stage", set_travelling},
+    Key{"single_gpu_view",
+        [](JobSpec &spec, const std::string &text) { return set_flag(spec.single_gpu_view, text); }},
     Key{"sites", set_sites},
     Key{"precision",
         [](JobSpec &spec, const std::string &text) {

@@ -4,7 +4,6 @@
 #include "model/json.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace spider::plan {
 
@@ -77,10 +76,12 @@ std::vector<int> slots_by_node(const Pool &pool, int tp) {
 }
 
 int slots_in(const Pool &pool, int tp) {
-    const auto slots = slots_by_node(pool, tp);
-    const auto sum = std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
-    const std::int64_t tasks = pool.max_tasks > 0 ? pool.max_tasks / tp : sum;
-    return static_cast<int>(std::min<std::int64_t>({sum, tasks, 1'000'000'000}));
+    const auto room = slots_by_node(pool, tp);
+    std::int64_t most = 0;
+    for (std::size_t n = 0; n < room.size(); ++n)
+        most = std::max(most, static_cast<std::int64_t>(n + 1) * room[n]);
+    const std::int64_t tasks = pool.max_tasks > 0 ? pool.max_tasks / tp : most;
+    return static_cast<int>(std::min<std::int64_t>({most, tasks, 1'000'000'000}));
 }
 
 int gpus_in(const Pool &pool) { return slots_in(pool, 1); }
@@ -88,18 +89,16 @@ int gpus_in(const Pool &pool) { return slots_in(pool, 1); }
 std::vector<int> spread(const Pool &pool, int tp, int slots) {
     const auto room = slots_by_node(pool, tp);
     if (slots < 1 || slots > slots_in(pool, tp)) return {};
-    std::size_t least = 0; // nodes
-    for (int have = 0; have < slots; ++least)
-        have += room[least];
-    for (auto n = least; n <= room.size() && n <= static_cast<std::size_t>(slots); ++n) {
-        const int each = slots / static_cast<int>(n);
-        if (slots % static_cast<int>(n) == 0 && room[n - 1] >= each) return std::vector<int>(n, each);
+    std::vector<int> fewest;
+    for (std::size_t n = 1; n <= room.size() && n <= static_cast<std::size_t>(slots); ++n) {
+        const int nodes = static_cast<int>(n), each = slots / nodes, more = slots % nodes;
+        if (room[n - 1] < each + (more > 0 ? 1 : 0)) continue;
+        if (more == 0) return std::vector<int>(n, each);
+        if (!fewest.empty()) continue;
+        fewest.assign(n, each);
+        std::for_each_n(fewest.begin(), more, [](int &one) { ++one; });
     }
-    std::vector<int> taken(least, 0); // one by one, in turn
-    for (int left = slots; left > 0;)
-        for (std::size_t i = 0; i < least && left > 0; ++i)
-            if (taken[i] < room[i]) ++taken[i], --left;
-    return taken;
+    return fewest;
 }
 
 std::string words(const Limits &limits) {

@@ -32,8 +32,10 @@ Site as_of(Site site, Seconds after);
 // "" when the site may carry a part, else why not: "is stale: HTTP 503", "is in state DRAIN".
 std::string trouble_with(const Site &site);
 
-int gpus_in(const Pool &pool);
+int gpus_in(const Pool &pool);                            // that one Slurm job can have
 std::vector<int> slots_by_node(const Pool &pool, int tp); // most first
+// A Slurm job asks for the same number of GPUs on each of its nodes: nodes of 8 and 2 GPUs give 8, or 2
+// and 2.
 int slots_in(const Pool &pool, int tp);
 
 // Slots per node for `slots` slots: few nodes, the same number on each if that is possible. Empty: they do

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The judge: reads the plan, the job and the federation, and nothing of how the plan was found. Only the
 // memory model is shared, since what a stage needs is a fact about the model and not about the search.
+#include "model/trainer.h"
 #include "plan/capacity.h"
 #include "plan/planner.h"
 #include "plan/words.h"
@@ -41,6 +42,8 @@ Verdict shape_is_sane(Case &it) {
     if (differs(spec.tp, plan.tp) || differs(spec.pp, plan.pp) || differs(spec.dp, plan.dp))
         return broken("tp, pp or dp is not what the job fixes");
     if (plan.recompute != spec.recompute && !spec.recompute_free) return broken("recompute is not the job's");
+    if (plan.trainer != spec.trainer || plan.launcher != launcher_of(spec) || plan.sequence != spec.sequence)
+        return broken("trainer, launcher or sequence is not the job's");
     return std::nullopt;
 }
 
@@ -69,6 +72,9 @@ Verdict layers_are_complete(Case &it) {
     if (next != it.spec.model.layers)
         return broken("the stages hold " + text(next) + " layers, the model has " +
                       text(it.spec.model.layers));
+    for (const auto &stage : it.plan.stages)
+        if (wants_even_layers(it.spec) && (stage.last_layer - stage.first_layer + 1) * it.plan.pp != next)
+            return broken("the stages do not hold the same number of layers");
     return std::nullopt;
 }
 
@@ -138,6 +144,8 @@ Verdict slots_fit(const Case &it, const Part &part, const Site &site) {
         needed.push_back(static_cast<std::int64_t>(node.size()) * it.plan.tp);
     std::sort(free.rbegin(), free.rend());
     std::sort(needed.rbegin(), needed.rend());
+    if (!needed.empty())
+        std::fill(needed.begin(), needed.end(), needed.front()); // Slurm: the same on each node
     if (needed.size() > free.size())
         return broken("site " + part.site + ": " + std::to_string(needed.size()) + " nodes, free are " +
                       std::to_string(free.size()) + " with " + part.gpu + " that tp=" + text(it.plan.tp) +
@@ -172,6 +180,18 @@ Verdict parts_fit(Case &it) {
             return verdict;
         if (auto verdict = limits_are_kept(it, part)) return verdict;
     }
+    return std::nullopt;
+}
+
+// What torchrun takes for granted.
+Verdict ranks_are_consecutive(Case &it) {
+    if (it.plan.launcher != Launcher::torchrun) return std::nullopt;
+    for (const auto &part : it.plan.parts)
+        for (const auto &node : part.nodes)
+            for (std::size_t i = 1; i < node.size(); ++i)
+                if (rank_of(it.plan, node[i], 0) != rank_of(it.plan, node[i - 1], 0) + it.plan.tp)
+                    return broken("site " + part.site +
+                                  ": a node's ranks are not consecutive, as torchrun would number them");
     return std::nullopt;
 }
 
@@ -244,9 +264,9 @@ Verdict memory_fits(Case &it) {
 Result<void> check(const Federation &federation, const JobSpec &spec, const Plan &plan) {
     Case it{federation, spec, plan, {}};
     // In this order: later rules rely on earlier ones.
-    for (const auto rule :
-         {shape_is_sane, batch_divides, layers_are_complete, depths_are_sane, sites_are_the_jobs,
-          slots_are_complete, parts_fit, tensor_size_divides, links_exist, rings_are_closed, memory_fits})
+    for (const auto rule : {shape_is_sane, batch_divides, layers_are_complete, depths_are_sane,
+                            sites_are_the_jobs, slots_are_complete, parts_fit, ranks_are_consecutive,
+                            tensor_size_divides, links_exist, rings_are_closed, memory_fits})
         if (auto verdict = rule(it)) return std::move(*verdict);
     return {};
 }

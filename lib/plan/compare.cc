@@ -42,7 +42,11 @@ class Trial {
     [[nodiscard]] std::int64_t evaluations() const { return finds_.evaluations; }
     [[nodiscard]] const Found *of(Family family) const {
         const auto &best = finds_.best[static_cast<std::size_t>(family)];
-        return best ? &*best : nullptr;
+        return best && can_be_launched(*problem_, best->web) ? &*best : nullptr;
+    }
+    [[nodiscard]] bool has_other_launch() const { // a plan, but not for the job's launcher
+        return std::any_of(finds_.best.begin(), finds_.best.end(),
+                           [](const auto &best) { return best.has_value(); });
     }
     [[nodiscard]] const Found *alone() const { return of(Family::alone); }
     [[nodiscard]] const Found *over() const {
@@ -167,6 +171,12 @@ Result<Plan> compare(std::string_view planner, const Finder &find, const Federat
         record.evaluations += trial->evaluations();
     const auto *chosen = best_of(trials, spec);
     if (!chosen) {
+        if (std::any_of(trials.begin(), trials.end(),
+                        [](const auto &trial) { return trial->has_other_launch(); }))
+            return Plan{.reason =
+                            "torchrun gives each node consecutive ranks, and no plan here has them; use "
+                            "launcher=srun (a task for each GPU), or fix dp=1",
+                        .search = record};
         auto last = spec; // what needs the least memory
         if (spec.recompute_free) last.recompute = Recompute::full;
         return Plan{.reason = why_infeasible(federation, last), .search = record};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/dealer.h"
 
+#include "model/trainer.h"
+
 #include <algorithm>
 
 namespace spider::plan {
@@ -31,7 +33,8 @@ int most_layers(const Workload &workload, const Shape &shape, int stage, int gpu
 
 } // namespace
 
-LayerDealer::LayerDealer(const Problem &problem, const Shape &shape) : types_(problem.gpus().size()) {
+LayerDealer::LayerDealer(const Problem &problem, const Shape &shape)
+    : even_(wants_even_layers(problem.spec())), types_(problem.gpus().size()) {
     const auto &workload = problem.workload(shape.tp);
     layers_ = workload.layers();
     for (std::size_t gpu = 0; gpu < types_; ++gpu) {
@@ -70,7 +73,11 @@ std::vector<int> LayerDealer::deal(const std::vector<int> &types, const std::vec
             vessel.most = std::min(vessel.most, most[i * types_ + gpu]);
         }
     }
-    return fill(vessels, layers_);
+    if (!even_) return fill(vessels, layers_);
+    auto split = even_layers(layers_, static_cast<int>(vessels.size()));
+    for (std::size_t i = 0; i < vessels.size(); ++i)
+        if (split[i] > vessels[i].most) return {};
+    return split;
 }
 
 std::vector<int> even_layers(int layers, int stages) {

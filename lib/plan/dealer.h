@@ -22,6 +22,7 @@ class LayerDealer {
   private:
     [[nodiscard]] std::vector<int> deal(const std::vector<int> &types, const std::vector<int> &most) const;
 
+    bool even_; // the trainer takes no other split
     int layers_;
     std::size_t types_;
     std::vector<Seconds> each_, base_;         // per GPU type: a layer; the head

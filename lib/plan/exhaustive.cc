@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/exhaustive.h"
 
+#include "model/trainer.h"
 #include "plan/dealer.h"
 #include "plan/shapes.h"
 
@@ -235,7 +236,8 @@ std::vector<Shape> shapes_of(const Problem &problem) {
         const auto &fixed = problem.spec().pp;
         for (const int dp : data_sizes(problem.spec(), slots))
             for (int stages = fixed.value_or(1); stages <= fixed.value_or(layers); ++stages)
-                if (stages <= layers && std::int64_t{stages} * dp <= slots)
+                if (stages <= layers && (layers % stages == 0 || !wants_even_layers(problem.spec())) &&
+                    std::int64_t{stages} * dp <= slots)
                     shapes.push_back({tp, stages, dp, 1});
     }
     return shapes;
@@ -248,10 +250,11 @@ constexpr std::array all_families{Family::alone, Family::pipeline, Family::data,
 Result<Finds> search_everything(const Problem &problem, const Extent &extent) {
     Enumeration webs(problem, extent.most_steps);
     const auto shapes = shapes_of(problem);
+    const bool every_split = extent.every_layer_split && !wants_even_layers(problem.spec());
     double count = 0;
     for (const auto &shape : shapes) {
         const auto splits =
-            extent.every_layer_split ? count_of_splits(problem.workload(shape.tp).layers(), shape.stages) : 1;
+            every_split ? count_of_splits(problem.workload(shape.tp).layers(), shape.stages) : 1;
         for (const auto family : all_families) {
             count += splits * static_cast<double>(webs.count_all(shape, family, extent.most_webs));
             if (count > static_cast<double>(extent.most_webs))
@@ -261,7 +264,7 @@ Result<Finds> search_everything(const Problem &problem, const Extent &extent) {
     }
     for (const auto &shape : shapes)
         for (const auto family : all_families)
-            webs.price_all(shape, family, extent.every_layer_split);
+            webs.price_all(shape, family, every_split);
     if (!webs.is_complete())
         return Error{Errc::invalid, "exhaustive: more than " + std::to_string(extent.most_steps) + " steps"};
     return std::move(webs).finds();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/plan_of.h"
 
+#include "model/trainer.h"
+
 #include <algorithm>
 
 namespace spider::plan {
@@ -20,6 +22,33 @@ std::vector<int> sites_of(const Problem &problem, const Web &web) {
     return sites;
 }
 
+// torchrun numbers the ranks of a node one after the other: a node ends where they do not go on. Empty: too
+// few nodes.
+std::vector<int> consecutive(const Pool &pool, const Web &web, const std::vector<Slot> &slots) {
+    const auto number = [&](const Slot &slot) { return slot.stage * web.shape.dp() + slot.dp; };
+    const auto room = slots_by_node(pool, web.shape.tp);
+    std::vector<int> runs, counts;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        if (i == 0 || number(slots[i]) != number(slots[i - 1]) + 1) runs.push_back(0);
+        ++runs.back();
+    }
+    for (int each = room.empty() ? 0 : room.front(); each > 0; --each) { // slots of the fullest node
+        counts.clear();
+        for (const int run : runs)
+            for (int left = run; left > 0; left -= each)
+                counts.push_back(std::min(left, each));
+        if (counts.size() <= room.size() && room[counts.size() - 1] >= each) return counts;
+    }
+    return {};
+}
+
+std::vector<int> counts_of(const Problem &problem, const Web &web, const Pool &pool,
+                           const std::vector<Slot> &slots) {
+    return launcher_of(problem.spec()) == Launcher::torchrun
+               ? consecutive(pool, web, slots)
+               : spread(pool, web.shape.tp, static_cast<int>(slots.size()));
+}
+
 // Slots in order of stage, then member, over as few nodes as hold them.
 Part part_at(const Problem &problem, const Web &web, int site) {
     const auto &pool = problem.sites()[index(site)].pool;
@@ -30,7 +59,7 @@ Part part_at(const Problem &problem, const Web &web, int site) {
                 slots.push_back({i, g * web.shape.width + m});
     Part part{.site = pool.name, .gpu = pool.gpu.name, .nodes = {}};
     auto next = slots.begin();
-    for (const int count : spread(pool, web.shape.tp, static_cast<int>(slots.size()))) {
+    for (const int count : counts_of(problem, web, pool, slots)) {
         part.nodes.emplace_back(next, next + count);
         next += count;
     }
@@ -78,6 +107,9 @@ Plan plan_of(const Problem &problem, const Web &web, const Priced &priced) {
               .micro_batches = problem.micro_batches(web.shape.dp()),
               .recompute = spec.recompute,
               .sends = problem.blocking_sends() ? Sends::blocking : Sends::async,
+              .sequence = spec.sequence,
+              .trainer = spec.trainer,
+              .launcher = launcher_of(spec),
               .family = {},
               .iteration = priced.iteration,
               .stages = {},
@@ -100,6 +132,13 @@ Plan plan_of(const Problem &problem, const Web &web, const Priced &priced) {
     for (const int site : sites_of(problem, web))
         plan.parts.push_back(part_at(problem, web, site));
     return plan;
+}
+
+bool can_be_launched(const Problem &problem, const Web &web) {
+    if (launcher_of(problem.spec()) != Launcher::torchrun) return true;
+    const auto sites = sites_of(problem, web);
+    return std::all_of(sites.begin(), sites.end(),
+                       [&](int site) { return !part_at(problem, web, site).nodes.empty(); });
 }
 
 } // namespace spider::plan

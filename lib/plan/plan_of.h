@@ -11,6 +11,9 @@ namespace spider::plan {
 // Without reason, bound, alternatives and search.
 Plan plan_of(const Problem &problem, const Web &web, const Priced &priced);
 
+// With the job's launcher: torchrun wants consecutive ranks on each node.
+bool can_be_launched(const Problem &problem, const Web &web);
+
 std::vector<std::string> site_names(const Problem &problem,
                                     const Web &web); // the home site first, then by stage
 

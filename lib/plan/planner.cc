@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/planner.h"
 
+#include "model/json.h"
+#include "model/trainer.h"
 #include "plan/exhaustive.h"
 #include "plan/spin.h"
 #include "plan/workload.h"
@@ -74,11 +76,18 @@ std::optional<Error> trouble_with_shape(const JobSpec &spec) {
     if (spec.pp && *spec.pp > model.layers)
         return senseless("pp=" + number(*spec.pp) + " is more than the model's " + number(model.layers) +
                          " layers");
-    if (sites > model.layers)
-        return senseless("sites: " + number(sites) + " sites for " + number(model.layers) + " layers");
-    if (spec.pp && *spec.pp < sites)
-        return senseless("pp=" + number(*spec.pp) + " leaves some of " + number(sites) +
-                         " sites without a stage");
+    const int pipelines = spec.dp.value_or(spec.global_batch / std::max(spec.micro_batch, 1));
+    const auto most = std::int64_t{spec.pp.value_or(model.layers)} * std::max(pipelines, 1);
+    if (sites > most)
+        return senseless("pp=" + number(spec.pp.value_or(model.layers)) + " dp=" + number(pipelines) +
+                         " leaves some of " + number(sites) + " sites without a stage");
+    if (spec.pp && wants_even_layers(spec) && model.layers % *spec.pp != 0)
+        return senseless("pp=" + number(*spec.pp) + " does not divide the model's " + number(model.layers) +
+                         " layers" +
+                         (spec.even_layers ? ", and layers=even wants it to"
+                                           : ": trainer " + std::string(name(spec.trainer)) +
+                                                 " has no flag for an uneven split; another pp, or "
+                                                 "layers=free if your code can"));
     return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/problem.h"
 
+#include "model/trainer.h"
 #include "plan/cost.h"
 
 #include <algorithm>
@@ -14,11 +15,6 @@ constexpr double bytes_per_gigabit = 1e9 / 8;
 
 bool named(const JobSpec &spec, const std::string &site) {
     return std::find(spec.sites.begin(), spec.sites.end(), site) != spec.sites.end();
-}
-
-// Non-interleaved 1F1B with depths P - i and sends that are waited for: nothing to choose.
-bool has_fixed_schedule(Trainer trainer) {
-    return trainer == Trainer::megatron || trainer == Trainer::deepspeed;
 }
 
 } // namespace
@@ -107,15 +103,9 @@ std::vector<int> Problem::tensor_sizes() const {
     return sizes;
 }
 
-bool Problem::blocking_sends() const {
-    const auto usual = has_fixed_schedule(spec_.trainer) ? Sends::blocking : Sends::async;
-    return spec_.sends.value_or(usual) == Sends::blocking;
-}
+bool Problem::blocking_sends() const { return sends_of(spec_) == Sends::blocking; }
 
-int Problem::depth_rule() const {
-    if (spec_.depth != depth_of_trainer) return spec_.depth;
-    return has_fixed_schedule(spec_.trainer) ? depth_stages : depth_fitted;
-}
+int Problem::depth_rule() const { return depth_of(spec_); }
 
 Seconds Problem::local_ring(int site, int tp, Bytes bytes, int members) const {
     const auto &ground = sites_[static_cast<std::size_t>(site)];

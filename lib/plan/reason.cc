@@ -125,6 +125,19 @@ std::string fixed_words(const JobSpec &spec) {
     return text;
 }
 
+// Why GPUs that are free are not taken.
+std::string about_nodes(const JobSpec &spec, const std::vector<Pool> &pools) {
+    std::string text;
+    for (const auto &pool : pools) {
+        if (!spec.tp || pool.nodes.empty() || slots_in(pool, *spec.tp) > 0) continue;
+        const int of = pool.nodes.front().of;
+        text += "; " + pool.name + ": tp=" + std::to_string(*spec.tp) +
+                (of < *spec.tp ? " is more than the " : " does not divide the ") + std::to_string(of) +
+                (of == 1 ? " GPU" : " GPUs") + " of a node";
+    }
+    return text;
+}
+
 std::string about_shape(const JobSpec &spec, const std::vector<Pool> &pools) {
     auto text = fixed_words(spec);
     if (spec.tp && spec.pp && spec.dp) {
@@ -134,7 +147,7 @@ std::string about_shape(const JobSpec &spec, const std::vector<Pool> &pools) {
         text = "no pipeline" + (text.empty() ? text : " with " + text) + " fits the sites";
     }
     if (forced(spec)) text += ", at least one stage at each of " + util::join(spec.sites, ", ");
-    return text + "; free: " + gpus_words(pools);
+    return text + "; free: " + gpus_words(pools) + about_nodes(spec, pools);
 }
 
 } // namespace

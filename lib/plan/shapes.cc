@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/shapes.h"
 
+#include "model/trainer.h"
 #include "plan/bounds.h"
 
 #include <algorithm>
@@ -111,6 +112,11 @@ Seconds estimate(const Problem &problem, const Bounds &bounds, const Surrounding
 std::vector<int> stage_counts(const JobSpec &spec, int layers) {
     if (spec.pp) return *spec.pp <= layers ? std::vector{*spec.pp} : std::vector<int>();
     std::vector<int> counts;
+    if (wants_even_layers(spec)) {
+        for (int count = 1; count <= layers; ++count)
+            if (layers % count == 0) counts.push_back(count);
+        return counts;
+    }
     for (int longest = layers; longest >= 1; --longest)
         counts.push_back((layers + longest - 1) / longest);
     for (int count = 1; count <= std::min(all_counts_up_to, layers); ++count)
