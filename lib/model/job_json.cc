@@ -114,10 +114,10 @@ Result<JobSpec> job_spec_from_json(const Json &json) {
     spec.home = fields.text_or("home", "");
     spec.depth = read_depth(fields, at(json, "depth"));
     if (fields.has("sends")) spec.sends = fields.choice_or("sends", Sends::async, sends_named);
-    if (fields.has("even_layers")) spec.even_layers = bool_at(json, "even_layers");
+    if (fields.has("even_layers")) spec.even_layers = fields.flag_or("even_layers", false);
     spec.launcher = fields.choice_or("launcher", spec.launcher, launcher_named);
     spec.travelling = fields.texts_or_none("stage");
-    spec.single_gpu_view = bool_at(json, "single_gpu_view");
+    spec.single_gpu_view = fields.flag_or("single_gpu_view", false);
     if (trouble) return std::move(*trouble);
     return spec;
 }

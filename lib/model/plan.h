@@ -110,6 +110,7 @@ struct Plan {
     int sequence = 0; // tokens
     Trainer trainer = Trainer::plain;
     Launcher launcher = Launcher::srun;
+    bool single_gpu_view = false; // each task sees its own GPU as device 0
     std::string family; // "pipeline over sites"
     Seconds start = 0;  // when all its GPUs are free, from now
     Iteration iteration;

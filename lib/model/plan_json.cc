@@ -214,6 +214,7 @@ Json to_json(const Plan &plan) {
             {"reason", plan.reason},
             {"trainer", name(plan.trainer)},
             {"launcher", name(plan.launcher)},
+            {"single_gpu_view", plan.single_gpu_view},
             {"parallel",
              {{"tp", plan.tp},
               {"pp", plan.pp},
@@ -256,6 +257,7 @@ Result<Plan> plan_from_json(const Json &json) {
     plan.sends = parallel.choice_or("sends", Sends::async, sends_named);
     plan.trainer = fields.choice_or("trainer", Trainer::plain, trainer_named);
     plan.launcher = fields.choice_or("launcher", Launcher::srun, launcher_named);
+    plan.single_gpu_view = fields.flag_or("single_gpu_view", false);
     plan.family = fields.text_or("family", "");
     plan.start = fields.real_or("start_seconds", 0, 0);
     plan.iteration = read_iteration(fields.object("iteration"), trouble);

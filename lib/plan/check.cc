@@ -42,8 +42,9 @@ Verdict shape_is_sane(Case &it) {
     if (differs(spec.tp, plan.tp) || differs(spec.pp, plan.pp) || differs(spec.dp, plan.dp))
         return broken("tp, pp or dp is not what the job fixes");
     if (plan.recompute != spec.recompute && !spec.recompute_free) return broken("recompute is not the job's");
-    if (plan.trainer != spec.trainer || plan.launcher != launcher_of(spec) || plan.sequence != spec.sequence)
-        return broken("trainer, launcher or sequence is not the job's");
+    if (plan.trainer != spec.trainer || plan.launcher != launcher_of(spec) ||
+        plan.sequence != spec.sequence || plan.single_gpu_view != spec.single_gpu_view)
+        return broken("trainer, launcher, sequence or single_gpu_view is not the job's");
     return std::nullopt;
 }
 
@@ -164,7 +165,7 @@ Verdict limits_are_kept(const Case &it, const Part &part) {
         tasks += here;
         fullest = std::max(fullest, here);
     }
-    const auto &limits = it.spec.limits;
+    const auto limits = limits_of(it.spec);
     const auto beyond = [](std::int64_t value, int limit) { return limit > 0 && value > limit; };
     if (beyond(static_cast<std::int64_t>(part.nodes.size()), limits.max_nodes) ||
         beyond(tasks, limits.max_tasks) || beyond(fullest, limits.max_gpus_per_node) ||

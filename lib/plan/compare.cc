@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/compare.h"
 
+#include "model/trainer.h"
 #include "plan/bounds.h"
 #include "plan/field.h"
 #include "plan/plan_of.h"
@@ -23,7 +24,7 @@ class Trial {
     Trial(const Federation &federation, const JobSpec &spec, Seconds after, Recompute recompute)
         : after_(after), spec_(spec) {
         spec_.recompute = recompute;
-        field_ = field_of(federation, spec_, spec_.limits, after);
+        field_ = field_of(federation, spec_, limits_of(spec_), after);
         if (field_.trouble.empty())
             problem_ = std::make_unique<Problem>(federation, spec_, field_.pools, field_.home);
     }

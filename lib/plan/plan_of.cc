@@ -110,6 +110,7 @@ Plan plan_of(const Problem &problem, const Web &web, const Priced &priced) {
               .sequence = spec.sequence,
               .trainer = spec.trainer,
               .launcher = launcher_of(spec),
+              .single_gpu_view = spec.single_gpu_view,
               .family = {},
               .iteration = priced.iteration,
               .stages = {},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/price.h"
 
+#include "model/trainer.h"
 #include "plan/flows.h"
 
 #include <algorithm>
@@ -98,7 +99,10 @@ std::vector<int> depth_caps(const Problem &problem, const Web &web) {
 
 std::vector<int> depths_of(const Problem &problem, const Web &web, const std::vector<Pipeline> &pipelines) {
     const auto caps = depth_caps(problem, web);
-    if (*std::min_element(caps.begin(), caps.end()) < 1) return {};
+    for (std::size_t i = 0; i < caps.size(); ++i)
+        if (caps[i] < least_depth(problem.spec(), static_cast<int>(i), web.shape.stages,
+                                  problem.micro_batches(web.shape.dp())))
+            return {};
     const int rule = problem.depth_rule();
     if (rule != depth_fitted) return falling_depths(rule == depth_stages ? web.shape.stages : rule, caps);
     std::vector<int> depths(caps.size(), 1);

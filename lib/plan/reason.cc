@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/reason.h"
 
+#include "model/trainer.h"
 #include "plan/plan_of.h"
 #include "plan/smallest.h"
 #include "plan/words.h"
@@ -72,7 +73,7 @@ std::string about_limits(const Federation &federation, const JobSpec &spec) {
     const auto &shape = found->web.shape;
     const auto over =
         family_of(found->web) == Family::alone ? std::string() : " over " + sites_words(problem, found->web);
-    return words(spec.limits) + " leave " + gpus_words(field_of(federation, spec, spec.limits).pools) +
+    return words(spec.limits) + " leave " + gpus_words(field_of(federation, spec, limits_of(spec)).pools) +
            "; the smallest plan for " + model_words(spec) + " needs " +
            std::to_string(shape.tp * shape.stages * shape.dp()) + " (" +
            shape_words(shape.tp, shape.stages, shape.dp()) + over + " at " + fullest_words(problem, *found) +
@@ -176,7 +177,7 @@ std::string why_planned(const Problem &problem, const Found *alone, const Found 
 }
 
 std::string why_infeasible(const Federation &federation, const JobSpec &spec) {
-    const auto field = field_of(federation, spec, spec.limits);
+    const auto field = field_of(federation, spec, limits_of(spec));
     if (!field.trouble.empty()) return field.trouble;
     if (auto links = about_links(federation, spec, field.pools); !links.empty()) return links;
     if (!words(spec.limits).empty())

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/web_state.h"
 
+#include "model/trainer.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -143,9 +145,12 @@ void WebState::cap_depths() {
         first += web_.layers[i];
     }
     endless_ = *std::min_element(caps_.begin(), caps_.end()) >= batches_;
-    overfull_ = static_cast<int>(std::count_if(caps_.begin(), caps_.end(), [](int cap) { return cap < 1; }));
-    for (auto &cap : caps_)
-        cap = std::max(cap, 1);
+    overfull_ = 0;
+    for (std::size_t i = 0; i < caps_.size(); ++i) {
+        overfull_ +=
+            caps_[i] < least_depth(problem_.spec(), static_cast<int>(i), web_.shape.stages, batches_);
+        caps_[i] = std::max(caps_[i], 1);
+    }
     if (rule_ != depth_fitted)
         falling_ = falling_depths(rule_ == depth_stages ? web_.shape.stages : rule_, caps_);
 }
