@@ -7,31 +7,21 @@
 #include "wire/client.h"
 
 #include <memory>
-#include <unistd.h>
 
 namespace spider::cli {
 namespace {
 
-constexpr std::size_t longest_plan = 64u << 20;
-
 // A plan as `spiderflow plan --json` prints it: standard input for "-", or a file with an outcome. Nothing
 // when the argument is a SPEC.
 Result<std::optional<Plan>> read_plan(const std::string &given) {
-    const auto named = [](Result<Plan> plan, const std::string &name) -> Result<std::optional<Plan>> {
-        if (!plan) return std::move(plan).error().within(name);
-        return std::optional(std::move(*plan));
-    };
-    if (given == "-") {
-        const auto text = read_all(STDIN_FILENO, longest_plan);
-        if (!text) return text.error();
-        const auto json = model::parse_json(*text);
-        if (!json) return json.error().within("standard input");
-        return named(model::plan_from_json(*json), "standard input");
+    if (given != "-") {
+        if (given.empty() || given.find('=') != std::string::npos) return std::optional<Plan>();
+        const auto json = model::read_json_file(given, longest_plan);
+        if (!json || model::at(*json, "outcome").is_null()) return std::optional<Plan>();
     }
-    if (given.empty() || given.find('=') != std::string::npos) return std::optional<Plan>();
-    const auto json = model::read_json_file(given, longest_plan);
-    if (!json || model::at(*json, "outcome").is_null()) return std::optional<Plan>();
-    return named(model::plan_from_json(*json), given);
+    auto plan = read_plan_file(given);
+    if (!plan) return std::move(plan).error();
+    return std::optional(std::move(*plan));
 }
 
 int explain(const Planned &planned, const std::string &svg) {

@@ -41,6 +41,7 @@ int run(int argc, char **argv) {
     describe(app, context);
     spider::cli::add_plan(app, context);
     spider::cli::add_explain(app, context);
+    spider::cli::add_launch(app, context);
     spider::cli::add_submit(app, context);
     spider::cli::add_status(app, context);
     spider::cli::add_cancel(app, context);

@@ -2,6 +2,7 @@
 #include "cli/planning.h"
 
 #include "cli/common.h"
+#include "launch/environment.h"
 #include "model/fields.h"
 #include "model/spec.h"
 #include "plan/planner.h"
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <unistd.h>
 
 namespace spider::cli {
 namespace {
@@ -51,6 +53,8 @@ int plan_offline(const PlanRequest &request, JobSpec spec, Planned &planned) {
     if (!federation) return refuse(federation.error());
     auto made = plan::make_plan(*federation, spec, {request.budget_ms / 1000, request.seed}, request.planner);
     if (!made) return refuse(made.error());
+    if (made->outcome == Outcome::planned)
+        if (const auto can = launch::can_launch(*made); !can) return refuse(can.error());
     planned.plan = std::move(*made);
     planned.federation = std::move(*federation);
     return success;
@@ -128,6 +132,23 @@ int make(const std::string &socket, const PlanRequest &request, Planned &planned
     if (!spec) return refuse(spec.error());
     return request.federation.empty() ? plan_with_broker(socket, *spec, planned)
                                       : plan_offline(request, *spec, planned);
+}
+
+Result<Plan> read_plan_file(const std::string &path) {
+    const std::string name = path == "-" ? "standard input" : path;
+    Result<Json> json = Json();
+    if (path == "-") {
+        const auto text = read_all(STDIN_FILENO, longest_plan);
+        if (!text) return text.error();
+        json = model::parse_json(*text);
+        if (!json) return std::move(json).error().within(name);
+    } else {
+        json = model::read_json_file(path, longest_plan);
+        if (!json) return std::move(json).error();
+    }
+    auto plan = model::plan_from_json(*json);
+    if (!plan) return std::move(plan).error().within(name);
+    return plan;
 }
 
 int judge(const Plan &plan) {

@@ -26,7 +26,13 @@ Plan example() {
 }
 
 TEST(Carriers, SayAllThatTheTasksOfAPartMustKnow) {
-    const auto plan = example();
+    auto plan = example();
+    plan.trainer = Trainer::deepspeed, plan.micro_batches = 5, plan.sequence = 64;
+    plan.stages[0].depth = 3, plan.stages[1].depth = 2;
+    auto list = carriers(plan, plan.parts[0], "s1-17", 1);
+    ASSERT_EQ(list.back().first, "SLURM_SPIDERFLOW_FILE_1");
+    EXPECT_TRUE(list.back().second.starts_with("plan.json {"));
+    list.pop_back();
     const Environment expected{
         {"SLURM_SPIDERFLOW_JOB", "s1-17"},
         {"SLURM_SPIDERFLOW_ATTEMPT", "1"},
@@ -37,17 +43,26 @@ TEST(Carriers, SayAllThatTheTasksOfAPartMustKnow) {
         {"SLURM_SPIDERFLOW_DP", "2"},
         {"SLURM_SPIDERFLOW_SLOTS", "0.0,0.1/1.0,1.1"},
         {"SLURM_SPIDERFLOW_LAYERS", "0-3,4-4,5-7"},
-        {"SLURM_SPIDERFLOW_NODE_BASE", "0"},
+        {"SLURM_SPIDERFLOW_DEPTHS", "3,2,1"},
+        {"SLURM_SPIDERFLOW_MICROBATCH", "1"},
+        {"SLURM_SPIDERFLOW_MICROBATCHES", "5"},
+        {"SLURM_SPIDERFLOW_RECOMPUTE", "none"},
+        {"SLURM_SPIDERFLOW_NODE_RANKS", "0,1"},
         {"SLURM_SPIDERFLOW_NNODES", "3"},
+        {"SLURM_SPIDERFLOW_MASTER_SITE", "s1"},
+        {"SLURM_SPIDERFLOW_TRAINER", "deepspeed"},
+        {"SLURM_SPIDERFLOW_LAUNCHER", "srun"},
+        {"SLURM_SPIDERFLOW_ARGS", "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 3 "
+                                  "--micro-batch-size 1 --global-batch-size 10 --seq-length 64"},
     };
-    EXPECT_EQ(carriers(plan, plan.parts[0], "s1-17", 1), expected);
+    EXPECT_EQ(list, expected);
 }
 
-TEST(Carriers, TheNodesOfEarlierPartsAreTheBaseOfLaterOnes) {
+TEST(Carriers, OfAnotherPartHaveItsOwnNodes) {
     const auto plan = example();
     const auto list = carriers(plan, plan.parts[1], "s1-17", 3);
     const std::map<std::string, std::string> values(list.begin(), list.end());
-    EXPECT_EQ(values.at("SLURM_SPIDERFLOW_NODE_BASE"), "2");
+    EXPECT_EQ(values.at("SLURM_SPIDERFLOW_NODE_RANKS"), "2");
     EXPECT_EQ(values.at("SLURM_SPIDERFLOW_NNODES"), "3");
     EXPECT_EQ(values.at("SLURM_SPIDERFLOW_SLOTS"), "2.0,2.1");
     EXPECT_EQ(values.at("SLURM_SPIDERFLOW_SITE"), "s2");

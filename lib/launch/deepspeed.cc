@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// DeepSpeed (deepspeed/runtime/pipe/module.py of August 2026) in the names of Megatron-DeepSpeed's options,
+// and nanotron: neither has a flag for the bounds of stages.
+#include "launch/trainers.h"
+
+#include <algorithm>
+
+namespace spider::launch {
+
+namespace {
+
+bool is_even(const Plan &plan) {
+    return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const Stage &stage) {
+        return layers_in(stage) == layers_in(plan.stages.front());
+    });
+}
+
+std::string layer_counts(const Plan &plan) {
+    std::string text;
+    for (const auto &stage : plan.stages)
+        text += (text.empty() ? "" : ",") + std::to_string(layers_in(stage));
+    return text;
+}
+
+} // namespace
+
+Result<Launch> deepspeed(const Plan &plan) {
+    if (!has_usual_depths(plan)) return depths_not_kept(plan, "DeepSpeed");
+    Launch launch;
+    add(launch, "--tensor-model-parallel-size", plan.tp);
+    add(launch, "--pipeline-model-parallel-size", plan.pp);
+    add(launch, "--micro-batch-size", plan.micro_batch);
+    add(launch, "--global-batch-size", batch_of(plan));
+    add(launch, "--seq-length", plan.sequence);
+    if (plan.pp == 1) return launch;
+    launch.notes.push_back(
+        is_even(plan) ? "every stage holds " + layer_counts(plan).substr(0, layer_counts(plan).find(',')) +
+                            " layers: PipelineModule needs partition_method='type:CLASS', CLASS being the "
+                            "class of a layer"
+                      : "the stages hold " + layer_counts(plan) +
+                            " layers, which no partition_method says: take the bounds from "
+                            "SPIDERFLOW_LAYERS, as examples/deepspeed does");
+    return launch;
+}
+
+Result<Launch> nanotron(const Plan &plan) {
+    if (!has_usual_depths(plan)) return depths_not_kept(plan, "nanotron");
+    if (!is_even(plan))
+        return Error{Errc::invalid, "nanotron splits layers by their cost and cannot be told " +
+                                        layer_counts(plan) + ": use layers=even"};
+    Launch launch;
+    launch.notes.push_back("nanotron reads its sizes from its YAML only: dp: " + std::to_string(plan.dp) +
+                           ", pp: " + std::to_string(plan.pp) + ", tp: " + std::to_string(plan.tp) +
+                           ", micro_batch_size: " + std::to_string(plan.micro_batch) +
+                           ", batch_accumulation_per_replica: " + std::to_string(plan.micro_batches) +
+                           ", sequence_length: " + std::to_string(plan.sequence));
+    return launch;
+}
+
+} // namespace spider::launch
