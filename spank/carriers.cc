@@ -96,9 +96,14 @@ struct Number {
     int least;
 };
 constexpr Number numbers[] = {
-    {carrier::attempt, &Carriers::attempt, 0}, {carrier::world, &Carriers::world, 1},
-    {carrier::tp, &Carriers::tp, 1},           {carrier::pp, &Carriers::pp, 1},
-    {carrier::dp, &Carriers::dp, 1},           {carrier::node_base, &Carriers::node_base, 0},
+    {carrier::attempt, &Carriers::attempt, 0},
+    {carrier::world, &Carriers::world, 1},
+    {carrier::tp, &Carriers::tp, 1},
+    {carrier::pp, &Carriers::pp, 1},
+    {carrier::dp, &Carriers::dp, 1},
+    {carrier::nnodes, &Carriers::all_nodes, 1},
+    {carrier::micro_batch, &Carriers::micro_batch, 1},
+    {carrier::micro_batches, &Carriers::micro_batches, 1},
 };
 
 Result<void> read_numbers(const Lookup &variable, Carriers &carriers) {
@@ -112,11 +117,52 @@ Result<void> read_numbers(const Lookup &variable, Carriers &carriers) {
         return bad(carrier::world, std::to_string(carriers.world),
                    "TP*PP*DP = " + std::to_string(carriers.tp) + "*" + std::to_string(carriers.pp) + "*" +
                        std::to_string(carriers.dp));
-    if (!variable(carrier::nnodes)) return {};
-    const auto nodes = number_of(variable, carrier::nnodes, 1);
-    if (!nodes) return nodes.error();
-    carriers.all_nodes = *nodes;
     return {};
+}
+
+// `count` numbers with commas between, each at least `least`.
+Result<std::vector<int>> numbers_of(const Lookup &variable, const char *name, std::size_t count, int least) {
+    const auto text = text_of(variable, name);
+    if (!text) return text.error();
+    std::vector<int> values;
+    for (const auto &word : util::split(*text, ',')) {
+        const auto value = to_number(word);
+        if (!value || *value < least) break;
+        values.push_back(*value);
+    }
+    if (values.size() != count || util::split(*text, ',').size() != count)
+        return bad(name, *text, std::to_string(count) + " whole numbers from " + std::to_string(least));
+    return values;
+}
+
+Result<void> read_lists(const Lookup &variable, Carriers &carriers) {
+    auto depths = numbers_of(variable, carrier::depths, static_cast<std::size_t>(carriers.pp), 1);
+    if (!depths) return std::move(depths).error();
+    auto ranks = numbers_of(variable, carrier::node_ranks, carriers.nodes.size(), 0);
+    if (!ranks) return std::move(ranks).error();
+    carriers.depths = *std::move(depths);
+    carriers.node_ranks = *std::move(ranks);
+    return {};
+}
+
+// What the trainer is told.
+void read_launch(const Lookup &variable, Carriers &carriers) {
+    const auto text = [&](const char *name) { return variable(name).value_or(""); };
+    carriers.recompute = text(carrier::recompute);
+    carriers.master_site = text(carrier::master_site);
+    carriers.trainer = text(carrier::trainer);
+    carriers.per_node = text(carrier::launcher) == "torchrun";
+    carriers.arguments = text(carrier::arguments);
+    carriers.single_gpu_view = text(carrier::single_gpu_view) == "1";
+    carriers.interface = text(carrier::interface);
+    for (int number = 1;; ++number) {
+        const auto file = variable((carrier::file + std::to_string(number)).c_str());
+        if (!file) return;
+        const auto blank = std::min(file->find(' '), file->size());
+        carriers.files.emplace_back(
+            file->substr(0, blank),
+            util::unescape_line(std::string_view(*file).substr(std::min(blank + 1, file->size()))));
+    }
 }
 
 } // namespace
@@ -139,6 +185,8 @@ Result<Carriers> read_carriers(const Lookup &variable) {
     if (auto read = read_numbers(variable, carriers); !read) return std::move(read).error();
     if (auto read = read_slots(variable, carriers); !read) return std::move(read).error();
     if (auto read = read_layers(variable, carriers); !read) return std::move(read).error();
+    if (auto read = read_lists(variable, carriers); !read) return std::move(read).error();
+    read_launch(variable, carriers);
     return carriers;
 }
 

@@ -78,7 +78,9 @@ Result<std::vector<std::pair<std::string, std::string>>> shape(const Carriers &c
 void before_step(const Asked &asked) {
     if (asked.off()) return;
     const auto job = variable(carrier::job);
-    const auto here = variable("SLURM_JOB_ID");
+    const auto table = OptionTable::find();
+    auto here = variable("SLURM_JOB_ID");
+    if (!here && table) here = table->value("jobid"); // a script that has cleaned its environment
     const auto member = variable(carrier::local_job);
     if (!job || !here || (member && *member != *here)) {
         if (asked.on()) refuse_elsewhere("srun", " outside a federated job");
@@ -91,7 +93,6 @@ void before_step(const Asked &asked) {
             job->c_str());
         std::exit(1);
     }
-    const auto table = OptionTable::find();
     if (!table) return; // the job's own geometry is the plan's too, unless its nodes differ
     reshape(*table);
     if (!table->is_set("kill-on-bad-exit")) table->set("kill-on-bad-exit", "1");

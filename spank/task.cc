@@ -2,8 +2,10 @@
 #include "spank/task.h"
 
 #include "spank/carriers.h"
+#include "spank/files.h"
 #include "spank/interface.h"
 #include "spank/rank.h"
+#include "spank/reach.h"
 #include "spank/word.h"
 #include "util/clock.h"
 #include "util/hostlist.h"
@@ -22,6 +24,7 @@ constexpr std::uint32_t batch_step = 0xfffffffb; // slurm.h: SLURM_BATCH_SCRIPT
 constexpr std::uint32_t first_own_step =
     0xfffffff0; // and above: Slurm's own steps (batch, extern, interactive)
 constexpr Seconds look_deadline = 10;
+constexpr Seconds reach_deadline = 5; // a lost SYN is sent again after 1 and 3 s
 constexpr Seconds grace = 60; // the broker gives the job back after its patience; this is for a dead broker
 constexpr std::size_t longest_variable = 8u << 20;
 
@@ -119,10 +122,15 @@ void before_batch_script(spank_t spank, const Settings &settings, const std::str
 void forget_carriers(spank_t spank) {
     for (const char *name : carrier::all)
         ::spank_unsetenv(spank, name);
+    for (int number = 1;; ++number) {
+        const auto name = carrier::file + std::to_string(number);
+        if (!variable(spank, name.c_str())) break;
+        ::spank_unsetenv(spank, name.c_str());
+    }
     ::spank_unsetenv(spank, option_variable);
 }
 
-Result<Place> place_of(spank_t spank, const Master &master) {
+Result<Place> place_of(spank_t spank, const std::string &master) {
     Place place;
     for (const char *name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
         const auto list = variable(spank, name);
@@ -139,7 +147,8 @@ Result<Place> place_of(spank_t spank, const Master &master) {
     place.local_id = static_cast<int>(item(spank, S_TASK_ID));
     place.local_tasks = static_cast<int>(item(spank, S_JOB_LOCAL_TASK_COUNT));
     place.step_tasks = static_cast<int>(item(spank, S_JOB_TOTAL_TASK_COUNT));
-    place.interface = interface_towards(master.address);
+    place.interface = interface_towards(master);
+    place.single_gpu = place.local_tasks > 1 && visible_devices(lookup(spank)) == 1;
     return place;
 }
 
@@ -177,6 +186,36 @@ bool is_first_task(spank_t spank) { return variable(spank, "SLURM_PROCID") == "0
     ::_exit(1);
 }
 
+std::string words(const Carriers &carriers, const Place &place) {
+    return "node " + place.node + " (site " + carriers.site + ")";
+}
+
+// The way to the master, once from each node of another site; its port, from the master itself.
+Result<void> check_network(const Carriers &carriers, const Master &master, const Place &place,
+                           const std::string &address) {
+    if (is_master(carriers, place)) {
+        if (is_free(master.port)) return {};
+        return Error{Errc::refused,
+                     words(carriers, place) + ": MASTER_PORT " + std::to_string(master.port) +
+                         " is taken by another process; submit again, the next job gets another "
+                         "port"};
+    }
+    if (place.local_id != 0 || carriers.site == carriers.master_site) return {};
+    if (auto way = reaches(address, master.port, reach_deadline); !way)
+        return Error{Errc::unreachable, words(carriers, place) + " does not reach the master " + address +
+                                            " port " + std::to_string(master.port) + " (site " +
+                                            carriers.master_site + "): " + way.error().what +
+                                            "; the compute nodes of both sites must reach each other"};
+    return {};
+}
+
+void warn_of_single_gpu(const Carriers &carriers, const Place &place) {
+    if (!place.single_gpu || carriers.single_gpu_view || carriers.per_node) return;
+    ::dprintf(STDERR_FILENO,
+              "spiderflow: warning: each task sees one GPU only: a trainer that takes GPU LOCAL_RANK "
+              "will not find it; single_gpu_view=yes in SPEC sets LOCAL_RANK=0\n");
+}
+
 void before_rank(spank_t spank, const std::string &job) {
     const auto word = variable(spank, carrier::master);
     const bool first = is_first_task(spank);
@@ -188,12 +227,25 @@ void before_rank(spank_t spank, const std::string &job) {
     if (!carriers) fail_step(first, job, carriers.error().what);
     const auto master = parse_master(*word);
     if (!master) fail_step(first, job, master.error().what);
-    const auto place = place_of(spank, *master);
+    const auto address = numeric_address(master->address);
+    const auto place = place_of(spank, address ? *address : master->address);
     if (!place) fail_step(first, job, place.error().what);
     if (const auto wrong = mismatch(*carriers, *place))
         fail_step(wrong->whole ? first : place->local_id == 0, job,
                   wrong->what + "; for a step that is no part of the training: srun --spiderflow=off");
-    give(spank, rank_environment(*carriers, *master, *place), first);
+    if (!address)
+        fail_step(place->local_id == 0, job,
+                  words(*carriers, *place) + " does not know the master's host " + master->address +
+                      " (site " + carriers->master_site + "): " + address.error().what +
+                      "; that site needs `addresses` in spiderflow.conf");
+    if (const auto way = check_network(*carriers, *master, *place, *address); !way)
+        fail(job, way.error().what);
+    auto environment = rank_environment(*carriers, *master, *place);
+    const auto trainer = trainer_environment(*carriers);
+    if (!trainer) fail(job, trainer.error().what);
+    environment.insert(environment.end(), trainer->begin(), trainer->end());
+    give(spank, environment, first);
+    if (first) warn_of_single_gpu(*carriers, *place);
     forget_distribution(spank);
 }
 

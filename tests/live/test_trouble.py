@@ -282,7 +282,7 @@ class Plugin(LiveTest):
         for name, value in (("SLURM_SPIDERFLOW_SLOTS", "garbage"), ("SLURM_SPIDERFLOW_TP", "-3")):
             env = {"SLURM_SPIDERFLOW_JOB": "s1-999", "SLURM_SPIDERFLOW_ATTEMPT": "1", "SLURM_SPIDERFLOW_SITE": "s1",
                    "SLURM_SPIDERFLOW_WORLD": "2", "SLURM_SPIDERFLOW_TP": "1", "SLURM_SPIDERFLOW_PP": "2",
-                   "SLURM_SPIDERFLOW_DP": "1", "SLURM_SPIDERFLOW_NODE_BASE": "0", "SLURM_SPIDERFLOW_SLOTS": "0.0,1.0", "SLURM_SPIDERFLOW_LAYERS": "0-3,4-7",
+                   "SLURM_SPIDERFLOW_DP": "1", "SLURM_SPIDERFLOW_NODE_RANKS": "0", "SLURM_SPIDERFLOW_NNODES": "1", "SLURM_SPIDERFLOW_DEPTHS": "2,1", "SLURM_SPIDERFLOW_MICROBATCH": "1", "SLURM_SPIDERFLOW_MICROBATCHES": "4", "SLURM_SPIDERFLOW_SLOTS": "0.0,1.0", "SLURM_SPIDERFLOW_LAYERS": "0-3,4-7",
                    "SLURM_SPIDERFLOW_SUBMIT": "s1-999", name: value}
             done = self.sh("s1", "sbatch", "-W", "-n2", "--output=h03-%j.out", "--comment=spiderflow=s1-999/1", "--wrap", "srun true", env=env)
             self.assertNotEqual(done.returncode, 0, name)

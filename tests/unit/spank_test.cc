@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The plugin's values: carriers, word, rank, geometry, the helper's answers. Its hooks: spank_hooks_test.cc.
+// The plugin's values: carriers, word, geometry, the helper's answers. Ranks: spank_rank_test.cc; hooks:
+// spank_hooks_test.cc.
 #include "fake_spank.h"
+#include "spank_part.h"
 
 #include "spank/carriers.h"
 #include "spank/commandline.h"
@@ -18,36 +20,6 @@
 namespace spider::spank {
 namespace {
 
-using Variables = std::map<std::string, std::string>;
-
-Lookup in(const Variables &variables) {
-    return [&variables](const char *name) -> std::optional<std::string> {
-        const auto found = variables.find(name);
-        if (found == variables.end()) return std::nullopt;
-        return found->second;
-    };
-}
-
-// TP=2, two stages, two members: 8 ranks; this part has one node with two slots, one with one.
-Variables a_part() {
-    return {{carrier::job, "s1-17"},      {carrier::attempt, "3"},
-            {carrier::site, "s2"},        {carrier::world, "8"},
-            {carrier::tp, "2"},           {carrier::pp, "2"},
-            {carrier::dp, "2"},           {carrier::slots, "1.0,1.1/0.1"},
-            {carrier::layers, "0-5,6-7"}, {carrier::node_base, "1"},
-            {carrier::nnodes, "3"}};
-}
-
-std::map<std::string, std::string> environment_of(const Carriers &carriers, Place place) {
-    place.nodes.resize(carriers.nodes.size());
-    for (std::size_t node = 0; node < place.nodes.size(); ++node)
-        place.nodes[node] = "n" + std::to_string(node);
-    std::map<std::string, std::string> found;
-    for (const auto &[name, value] : rank_environment(carriers, Master{"10.0.0.1", 29501}, place))
-        found[name] = value;
-    return found;
-}
-
 TEST(Carriers, OfAPartAreRead) {
     const auto part = a_part();
     const auto read = read_carriers(in(part));
@@ -61,6 +33,26 @@ TEST(Carriers, OfAPartAreRead) {
     EXPECT_EQ(read->tasks(), 6);
     EXPECT_EQ(read->tasks_on(0), 4);
     EXPECT_EQ(read->all_nodes, 3);
+    EXPECT_EQ(read->node_ranks, (std::vector{2, 1}));
+    EXPECT_EQ(read->depths, (std::vector{4, 1}));
+    EXPECT_EQ(read->micro_batches, 8);
+    EXPECT_FALSE(read->per_node);
+    EXPECT_TRUE(read->files.empty());
+}
+
+TEST(Carriers, BringWhatTheTrainerIsTold) {
+    auto part = a_part();
+    part[carrier::launcher] = "torchrun", part[carrier::arguments] = "--x @a.txt@",
+    part[carrier::trainer] = "plain";
+    part["SLURM_SPIDERFLOW_FILE_1"] = "plan.json {}", part["SLURM_SPIDERFLOW_FILE_2"] = "a.txt one%0Atwo %25";
+    part["SLURM_SPIDERFLOW_FILE_4"] = "after a hole";
+    const auto read = read_carriers(in(part)).value();
+    EXPECT_TRUE(read.per_node);
+    EXPECT_EQ(read.tasks_on(0), 1);
+    EXPECT_EQ(read.gpus_on(0), 4);
+    EXPECT_EQ(read.tasks(), 2);
+    EXPECT_EQ(read.files, (std::vector<std::pair<std::string, std::string>>{{"plan.json", "{}"},
+                                                                            {"a.txt", "one\ntwo %"}}));
 }
 
 TEST(Carriers, ABadOneIsAnErrorThatNamesIt) {
@@ -84,7 +76,12 @@ TEST(Carriers, ABadOneIsAnErrorThatNamesIt) {
                                                          {carrier::layers, "0-5,6-5"},
                                                          {carrier::nnodes, "0"},
                                                          {carrier::job, ""},
-                                                         {carrier::node_base, "a"}};
+                                                         {carrier::node_ranks, "a,1"},
+                                                         {carrier::node_ranks, "1"},
+                                                         {carrier::depths, "4"},
+                                                         {carrier::depths, "4,0"},
+                                                         {carrier::depths, "4,1,1"},
+                                                         {carrier::micro_batches, "0"}};
     for (const auto &[name, value] : bad) {
         auto part = a_part();
         part[name] = value;
@@ -94,12 +91,12 @@ TEST(Carriers, ABadOneIsAnErrorThatNamesIt) {
     }
 }
 
-TEST(Carriers, AMissingOneIsAnErrorThatNamesItButNnodesMayBeAbsent) {
+TEST(Carriers, AMissingOneIsAnErrorThatNamesIt) {
     for (const auto &[name, value] : a_part()) {
         auto part = a_part();
         part.erase(name);
         const auto read = read_carriers(in(part));
-        EXPECT_EQ(read ? "" : read.error().what, name == carrier::nnodes ? "" : name + " is missing");
+        EXPECT_EQ(read ? "" : read.error().what, name + " is missing");
     }
 }
 
@@ -135,72 +132,6 @@ TEST(Word, SqueueIsLookedForBesideTheDaemons) {
     EXPECT_EQ(squeue_paths("/x", "/usr/sbin/slurmstepd")[0], "/x/squeue");
     EXPECT_EQ(squeue_paths("", "/slurmstepd").front(), "/bin/squeue");
     EXPECT_EQ(squeue_paths("", "").front(), "/usr/bin/squeue");
-}
-
-// Against an enumeration, not against the formula: tensor fastest, then data, then pipeline.
-TEST(Rank, OfAllPartsArePermutedInTheTrainersOrder) {
-    const std::vector<std::string> parts{"1.0,0.1/2.1", "0.0/2.0/1.1"}; // of 3 stages by 2 members
-    std::map<std::string, std::string> rank_at;                         // "stage dp tp" -> rank
-    for (const auto &slots : parts) {
-        auto part = a_part();
-        part[carrier::slots] = slots;
-        part[carrier::world] = "12";
-        part[carrier::pp] = "3";
-        part[carrier::layers] = "0-0,1-1,2-9";
-        const auto carriers = read_carriers(in(part)).value();
-        for (std::size_t node = 0; node < carriers.nodes.size(); ++node)
-            for (int local = 0; local < carriers.tasks_on(node); ++local) {
-                auto task = environment_of(
-                    carriers,
-                    {"n" + std::to_string(node), {}, local, carriers.tasks_on(node), carriers.tasks(), ""});
-                EXPECT_EQ(task["LOCAL_RANK"], std::to_string(local));
-                EXPECT_EQ(task["WORLD_SIZE"], "12");
-                rank_at[task["SPIDERFLOW_STAGE"] + task["SPIDERFLOW_DP_RANK"] + task["SPIDERFLOW_TP_RANK"]] =
-                    task["RANK"];
-            }
-    }
-    int next = 0;
-    for (const char *stage : {"0", "1", "2"})
-        for (const char *dp : {"0", "1"})
-            for (const char *tp : {"0", "1"})
-                EXPECT_EQ(rank_at[std::string(stage) + dp + tp], std::to_string(next++)) << stage << dp << tp;
-    EXPECT_EQ(rank_at.size(), 12u);
-}
-
-TEST(Rank, ComesWithItsStageLayersAndInterface) {
-    const auto part = a_part();
-    auto task = environment_of(read_carriers(in(part)).value(), {"n1", {}, 1, 2, 6, "wan0"});
-    EXPECT_EQ(task["SPIDERFLOW_STAGE"], "0");
-    EXPECT_EQ(task["SPIDERFLOW_FIRST_LAYER"], "0");
-    EXPECT_EQ(task["SPIDERFLOW_LAST_LAYER"], "5");
-    EXPECT_EQ(task["SPIDERFLOW_NLAYERS"], "8");
-    EXPECT_EQ(task["SPIDERFLOW_LAYERS"], "0-5,6-7");
-    EXPECT_EQ(task["NODE_RANK"], "2");
-    EXPECT_EQ(task["GLOO_SOCKET_IFNAME"], "wan0");
-    EXPECT_EQ(task["NCCL_SOCKET_IFNAME"], "=wan0");
-    EXPECT_FALSE(task.contains("PET_NNODES")); // more than one task on a node
-}
-
-// pytorch#137402: torchrun's ranks follow the nodes only with a static rendezvous.
-TEST(Rank, OneTaskPerNodeGetsTorchrunsStaticRendezvous) {
-    std::string node_ranks;
-    for (const int base : {0, 2}) {
-        auto part = a_part();
-        part[carrier::world] = "4";
-        part[carrier::tp] = "1";
-        part[carrier::nnodes] = "4";
-        part[carrier::node_base] = std::to_string(base);
-        part[carrier::slots] = base == 0 ? "0.0/0.1" : "1.0/1.1";
-        for (const char *node : {"n0", "n1"}) {
-            auto task = environment_of(read_carriers(in(part)).value(), {node, {}, 0, 1, 2, ""});
-            EXPECT_EQ(task["PET_NNODES"], "4");
-            EXPECT_EQ(task["PET_RDZV_BACKEND"], "static");
-            EXPECT_EQ(task["PET_MASTER_ADDR"], "10.0.0.1");
-            EXPECT_FALSE(task.contains("GLOO_SOCKET_IFNAME"));
-            node_ranks += task["PET_NODE_RANK"];
-        }
-    }
-    EXPECT_EQ(node_ranks, "0123");
 }
 
 TEST(Mismatch, IsToldWithBothNumbers) {
