@@ -36,7 +36,7 @@ TEST(Spread, SlotsLieEvenlyOnFewNodes) {
     EXPECT_EQ(spread(pool({8, 8}), 1, 10), (std::vector{5, 5}));
     EXPECT_EQ(spread(pool({2, 2, 2, 2}), 1, 3), (std::vector{1, 1, 1}));
     EXPECT_EQ(spread(pool({2, 2}), 1, 3), (std::vector{2, 1})) << "no even way";
-    EXPECT_EQ(spread(pool({8, 2}), 1, 10), (std::vector{8, 2}));
+    EXPECT_TRUE(spread(pool({8, 2}), 1, 10).empty()) << "Slurm would ask both for eight";
     EXPECT_EQ(spread(pool({8, 8}), 4, 3), (std::vector{2, 1}));
     EXPECT_TRUE(spread(pool({8, 8}), 4, 5).empty());
     EXPECT_TRUE(spread(pool({8}), 3, 1).empty()) << "3 does not divide the node's 8";
