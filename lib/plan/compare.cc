@@ -172,7 +172,8 @@ Result<Plan> compare(std::string_view planner, const Finder &find, const Federat
         record.evaluations += trial->evaluations();
     const auto *chosen = best_of(trials, spec);
     if (!chosen) {
-        if (std::any_of(trials.begin(), trials.end(),
+        if (launcher_of(spec) == Launcher::torchrun &&
+            std::any_of(trials.begin(), trials.end(),
                         [](const auto &trial) { return trial->has_other_launch(); }))
             return Plan{.reason =
                             "torchrun gives each node consecutive ranks, and no plan here has them; use "

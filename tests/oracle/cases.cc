@@ -12,14 +12,11 @@
 namespace spider {
 namespace {
 
-// Null: the trainer cannot run the plan, and render() says so.
-Json launch_json(const Plan &plan, Trainer trainer) {
-    const auto launch = launch::render(plan, trainer);
-    if (!launch) return {};
+Json launch_json(const launch::Launch &launch) {
     Json files = Json::object();
-    for (const auto &file : launch->files)
+    for (const auto &file : launch.files)
         files[file.name] = file.text;
-    return {{"args", launch->arguments}, {"files", files}, {"notes", launch->notes}};
+    return {{"args", launch.arguments}, {"files", files}, {"notes", launch.notes}};
 }
 
 Json ranks_json(const Plan &plan) {
@@ -35,7 +32,8 @@ Json ranks_json(const Plan &plan) {
 Json case_json(const Plan &plan) {
     Json launch = Json::object();
     for (const auto trainer : {Trainer::megatron, Trainer::torchtitan, Trainer::deepspeed, Trainer::nanotron})
-        launch[std::string(model::name(trainer))] = launch_json(plan, trainer);
+        if (const auto told = launch::render(plan, trainer)) // else render() refuses the plan for it
+            launch[std::string(model::name(trainer))] = launch_json(*told);
     return {{"plan", model::to_json(plan)}, {"launch", launch}, {"ranks", ranks_json(plan)}};
 }
 

@@ -137,8 +137,10 @@ def megatron_networks(case, megatron):
             raise ValueError(f"the trainer has no communicator {name}")
         same(f"net_name of {name}", values.get("net_name"), megatron.nccl_options(name, configured).config.net_name)
     for name, axes in axes_of.items():
-        crosses = any(len({case.site_of[rank] for rank in group}) > 1
-                      for group in megatron.groups(case.tp, case.dp, case.pp, axes))
+        groups = megatron.groups(case.tp, case.dp, case.pp, axes)
+        if name == "embd":
+            groups = [megatron.embedding_ranks(group) for group in groups]
+        crosses = any(len({case.site_of[rank] for rank in group}) > 1 for group in groups)
         if crosses != (name in configured) and (name in configured or name in COMMUNICATORS):
             raise ValueError(f"{name} {'crosses' if crosses else 'does not cross'} sites, and the file says otherwise")
 

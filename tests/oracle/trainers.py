@@ -21,6 +21,7 @@ class Megatron:
         options = types.SimpleNamespace(Options=lambda **_: types.SimpleNamespace(config=types.SimpleNamespace()))
         torch = types.SimpleNamespace(distributed=types.SimpleNamespace(ProcessGroupNCCL=options))
         self.nccl_options = borrow(groups, "get_nccl_options", torch=torch).get_nccl_options
+        self.embedding_ranks = borrow(groups, "default_embedding_ranks").default_embedding_ranks
         self.group_names = texts_of(groups)
         schedules = core / "pipeline_parallel/schedules.py"
         self.schedule = borrow(schedules, "get_pp_rank_microbatches", "get_schedule_table")

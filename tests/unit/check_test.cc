@@ -18,7 +18,7 @@ class Check : public testing::Test {
     Check() {
         plan.outcome = Outcome::planned;
         plan.tp = 1, plan.pp = 3, plan.dp = 2;
-        plan.micro_batch = 1, plan.micro_batches = 4;
+        plan.micro_batch = 1, plan.micro_batches = 4, plan.sequence = spec.sequence;
         plan.stages = {{.first_layer = 0, .last_layer = 3, .depth = 3},
                        {.first_layer = 4, .last_layer = 7, .depth = 2},
                        {.first_layer = 8, .last_layer = 11, .depth = 1}};
@@ -37,6 +37,22 @@ class Check : public testing::Test {
 };
 
 TEST_F(Check, APlanWrittenByHandIsGood) { EXPECT_EQ(verdict(), "good"); }
+
+TEST_F(Check, TrainerAndLauncherMustBeTheJobsAndAbleToRunIt) {
+    plan.trainer = Trainer::megatron;
+    EXPECT_EQ(verdict(), "trainer, launcher, sequence or single_gpu_view is not the job's");
+    plan.trainer = spec.trainer = Trainer::plain;
+    plan.launcher = spec.launcher = Launcher::torchrun;
+    EXPECT_EQ(verdict(), "good");
+    std::swap(plan.parts[0].nodes[0][1], plan.parts[0].nodes[1][0]); // 0.0 and 1.0 on one node
+    EXPECT_EQ(verdict(), "site s1: a node's ranks are not consecutive, as torchrun would number them");
+    plan.launcher = spec.launcher = Launcher::srun;
+    EXPECT_EQ(verdict(), "good");
+    plan.stages[0].last_layer = 4, plan.stages[1].first_layer = 5;
+    EXPECT_EQ(verdict(), "good");
+    spec.even_layers = true;
+    EXPECT_EQ(verdict(), "the stages do not hold the same number of layers");
+}
 
 TEST_F(Check, ShapesMustBeTheJobs) {
     plan.outcome = Outcome::infeasible;

@@ -300,9 +300,9 @@ TEST(Plan, SenselessJobsAreErrorsOfOneLine) {
               "error: sites: the home site s1 always takes part; use sites=s1+s2");
     EXPECT_EQ(error([](JobSpec &spec) { spec.pp = 13; }), "error: pp=13 is more than the model's 12 layers");
     EXPECT_EQ(error([](JobSpec &spec) {
-                  spec.pp = 1, spec.sites = {"s1", "s2"};
+                  spec.pp = spec.dp = 1, spec.sites = {"s1", "s2"};
               }),
-              "error: pp=1 leaves some of 2 sites without a stage");
+              "error: pp=1 dp=1 leaves some of 2 sites without a stage");
     EXPECT_EQ(error([](JobSpec &spec) { spec.tp = 5; }),
               "error: tp=5 does not divide the model's 12 heads (12 for keys) and 3072 MLP columns");
     EXPECT_EQ(error([](JobSpec &spec) { spec.dp = 5; }),
