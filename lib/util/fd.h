@@ -31,6 +31,13 @@ class Fd {
 // The whole of a regular file, at most `limit` bytes; the error names the path and the reason.
 Result<std::string> read_file(const std::string &path, std::size_t limit = 64u << 20);
 
+// What replace_file() would write: `path`, or what it links to. An error when it is no regular file, or its
+// folder cannot be written.
+Result<std::string> replaceable(const std::string &path);
+
+// Makes a file or puts a new one in its place: readers see the old text or the whole new one.
+Result<void> replace_file(const std::string &path, std::string_view text);
+
 // A secret: a regular file of at most 64 KiB that only its owner can read (as munge.key); trailing blanks are
 // cut.
 Result<std::string> read_secret(const std::string &path);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -138,6 +139,43 @@ TEST_F(Secret, MissingOrEmptyIsAnErrorThatNamesTheFile) {
     EXPECT_EQ(read_secret(path).error().what, path + ": No such file or directory");
     write(" \n", 0600);
     EXPECT_EQ(read_secret(path).error().what, path + ": empty");
+}
+
+class Replaced : public testing::Test {
+  protected:
+    std::filesystem::path folder = testing::TempDir() + "replaced" + std::to_string(::getpid());
+    Replaced() { std::filesystem::create_directories(folder); }
+    ~Replaced() override { std::filesystem::remove_all(folder); }
+    std::size_t files() const {
+        return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+    }
+};
+
+TEST_F(Replaced, FileHasTheNewTextAlsoBehindALinkAndNothingIsLeftBesideIt) {
+    const auto path = (folder / "a").string(), link = (folder / "b").string();
+    EXPECT_TRUE(replace_file(path, "long old text"));
+    std::filesystem::create_symlink("a", link);
+    EXPECT_TRUE(replace_file(link, "new"));
+    EXPECT_EQ(*read_file(path), "new");
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_EQ(files(), 2u);
+}
+
+TEST_F(Replaced, OpenFileKeepsTheOldText) {
+    const auto path = (folder / "a").string();
+    EXPECT_TRUE(replace_file(path, "old"));
+    std::ifstream reader(path);
+    EXPECT_TRUE(replace_file(path, "new"));
+    std::string text;
+    reader >> text;
+    EXPECT_EQ(text, "old");
+}
+
+TEST_F(Replaced, FolderOrMissingFolderIsAnErrorThatNamesThePath) {
+    EXPECT_EQ(replace_file(folder, "x").error().what, folder.string() + ": not a regular file");
+    const auto lost = (folder / "none/a").string();
+    EXPECT_EQ(replace_file(lost, "x").error().what, lost + ": No such file or directory");
+    EXPECT_EQ(files(), 0u);
 }
 
 } // namespace
