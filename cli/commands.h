@@ -18,6 +18,7 @@ struct Context {
 void add_plan(CLI::App &app, Context &context);
 void add_explain(CLI::App &app, Context &context);
 void add_launch(CLI::App &app, Context &context);
+void add_profile(CLI::App &app, Context &context);
 void add_submit(CLI::App &app, Context &context);
 void add_status(CLI::App &app, Context &context);
 void add_cancel(CLI::App &app, Context &context);

@@ -42,6 +42,7 @@ int run(int argc, char **argv) {
     spider::cli::add_plan(app, context);
     spider::cli::add_explain(app, context);
     spider::cli::add_launch(app, context);
+    spider::cli::add_profile(app, context);
     spider::cli::add_submit(app, context);
     spider::cli::add_status(app, context);
     spider::cli::add_cancel(app, context);

@@ -59,7 +59,7 @@ struct CommandTest : testing::Test {
         Context context;
         context.socket = slurm.socket;
         for (const auto add :
-             {add_plan, add_explain, add_submit, add_status, add_cancel, add_sites, add_hook})
+             {add_plan, add_explain, add_profile, add_submit, add_status, add_cancel, add_sites, add_hook})
             add(app, context);
         testing::internal::CaptureStdout();
         testing::internal::CaptureStderr();
