@@ -58,8 +58,8 @@ struct CommandTest : testing::Test {
         CLI::App app("spiderflow");
         Context context;
         context.socket = slurm.socket;
-        for (const auto add :
-             {add_plan, add_explain, add_profile, add_submit, add_status, add_cancel, add_sites, add_hook})
+        for (const auto add : {add_plan, add_explain, add_launch, add_profile, add_submit, add_status,
+                               add_cancel, add_sites, add_hook})
             add(app, context);
         testing::internal::CaptureStdout();
         testing::internal::CaptureStderr();
