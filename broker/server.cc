@@ -15,8 +15,8 @@
 namespace spider::broker {
 namespace {
 
-constexpr std::size_t largest_body =
-    8u << 20; // a batch script and an environment; Slurm's own script limit is 4 MiB
+// A batch script with what travels in it, at most settings.h's largest_script, and an environment.
+constexpr std::size_t largest_body = 24u << 20;
 constexpr unsigned connections = 128;
 constexpr unsigned idle_seconds = 75; // longer than the slowest answer (placing)
 
@@ -70,7 +70,7 @@ MHD_Result handle_some(void *self, MHD_Connection *connection, const char *url, 
             *size = 0;
             return MHD_YES;
         }
-        if (incoming->too_large) return answer(connection, refusal(413, "request larger than 8 MiB"));
+        if (incoming->too_large) return answer(connection, refusal(413, "request larger than 24 MiB"));
         if (!find_peer(connection, incoming->request.uid))
             return answer(connection, refusal(403, "no peer credentials"));
         return answer(connection, static_cast<const Server *>(self)->handle(incoming->request));

@@ -34,14 +34,30 @@ Json list_json(const std::vector<T> &values, Write writer) {
 
 Json placed_json(const PlacedPart &part) { return Json{{"site", part.site}, {"job", part.job}}; }
 
+// Both become text of a shell script.
+Result<Archive> read_archive(const Json &json) {
+    constexpr std::string_view hexadecimal = "0123456789abcdef";
+    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\n";
+    Archive archive;
+    Fields fields(json);
+    fields.read("base64", archive.base64).read("sha256", archive.sha256);
+    auto read = fields.done(archive);
+    if (!read || (read->base64.empty() && read->sha256.empty())) return read;
+    if (read->base64.empty() || read->base64.find_first_not_of(digits) != std::string::npos)
+        return Error{Errc::invalid, "base64: expected base64"};
+    if (read->sha256.size() != 64 || read->sha256.find_first_not_of(hexadecimal) != std::string::npos)
+        return Error{Errc::invalid, "sha256: expected 64 hexadecimal digits"};
+    return read;
+}
+
 Result<PlacedPart> read_placed(const Json &json) {
     PlacedPart part;
     return Fields(json).need("site").need("job").read("site", part.site).read("job", part.job).done(part);
 }
 
 Json part_json(const PartView &part) {
-    return Json{{"site", part.site}, {"job", part.job},       {"state", part.state},  {"nodes", part.nodes},
-                {"gpus", part.gpus}, {"stages", part.stages}, {"output", part.output}};
+    return Json{{"site", part.site}, {"job", part.job},       {"state", part.state},   {"nodes", part.nodes},
+                {"gpus", part.gpus}, {"stages", part.stages}, {"output", part.output}, {"error", part.error}};
 }
 
 Result<PartView> read_part(const Json &json) {
@@ -49,7 +65,7 @@ Result<PartView> read_part(const Json &json) {
     Fields fields(json);
     fields.need("site").read("site", part.site).read("job", part.job).read("state", part.state);
     fields.read("nodes", part.nodes).read("gpus", part.gpus).read("stages", part.stages);
-    return fields.read("output", part.output).done(part);
+    return fields.read("output", part.output).read("error", part.error).done(part);
 }
 
 Json history_json(const HistoryLine &line) {
@@ -145,7 +161,9 @@ Json to_json(const PlaceRequest &message) {
                 {"script", message.script},
                 {"args", message.arguments},
                 {"environment", names_json(message.environment)},
-                {"umask", message.umask}};
+                {"umask", message.umask},
+                {"stage", Json{{"base64", message.stage.base64}, {"sha256", message.stage.sha256}}},
+                {"spank_options", names_json(message.spank_options)}};
 }
 
 template <>
@@ -154,6 +172,7 @@ Result<PlaceRequest> from_json(const Json &json) {
     Fields fields(json);
     fields.need("home_job").read("home_job", message.home_job).need("script").read("script", message.script);
     fields.read("args", message.arguments).read("environment", message.environment);
+    fields.object("stage", message.stage, read_archive).read("spank_options", message.spank_options);
     auto result = fields.read("umask", message.umask).done(std::move(message));
     if (!result) return result;
     if (result->home_job <= 0) return Error{Errc::invalid, "home_job: expected the id of a job"};

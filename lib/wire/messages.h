@@ -3,11 +3,9 @@
 // thread.
 #pragma once
 
-#include "model/json.h"
+#include "wire/views.h"
 
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,12 +33,20 @@ struct PlanReply {
     bool operator==(const PlanReply &) const = default;
 };
 
+struct Archive {        // files that travel; both empty: none
+    std::string base64; // of a tar.gz
+    std::string sha256; // of the tar.gz, 64 hexadecimal digits
+    bool operator==(const Archive &) const = default;
+};
+
 struct PlaceRequest {          // POST /v1/jobs/ID/place
     std::int64_t home_job = 0; // Slurm's id of the home part
     std::string script;
     std::vector<std::string> arguments;
     Names environment;
     int umask = 022;
+    Archive stage = {};
+    Names spank_options = {}; // of other plugins, by "PLUGIN_OPTION"; the broker decides which are forwarded
     bool operator==(const PlaceRequest &) const = default;
 };
 
@@ -53,73 +59,6 @@ struct PlacedPart {
 struct PlaceReply {
     std::vector<PlacedPart> parts;
     bool operator==(const PlaceReply &) const = default;
-};
-
-struct PartView {
-    std::string site;
-    std::int64_t job = 0; // Slurm's id there; 0 = not submitted yet
-    std::string state;    // Slurm's word, "PENDING"
-    int nodes = 0;
-    int gpus = 0;
-    std::string stages; // "0-1"
-    std::string output; // path at that site
-    bool operator==(const PartView &) const = default;
-};
-
-struct HistoryLine {
-    Seconds at = 0; // since the epoch
-    std::string state;
-    std::string why;
-    bool operator==(const HistoryLine &) const = default;
-};
-
-struct JobView { // GET /v1/jobs/ID, DELETE /v1/jobs/ID; {"jobs": [...]} of GET /v1/jobs[?all=1]
-    std::string id;
-    std::string user;
-    std::string name;
-    std::string state; // a word of coalloc: asked planned placing holding ... done failed cancelled
-    std::string reason;
-    int attempt = 0;
-    Seconds submitted = 0; // since the epoch
-    std::string line;
-    std::optional<Plan> plan; // may be left out in lists
-    std::vector<PartView> parts;
-    std::vector<HistoryLine> history;
-    bool operator==(const JobView &) const = default;
-};
-
-struct JobList {
-    std::vector<JobView> jobs;
-    bool operator==(const JobList &) const = default;
-};
-
-struct SiteView {
-    std::string name;
-    std::string state; // ACTIVE | DRAIN | INACTIVE
-    int nodes = 0;
-    int free_nodes = 0;
-    int gpus = 0;
-    int free_gpus = 0;
-    std::string gpu;     // type(s)
-    Seconds seen_at = 0; // since the epoch; 0 = never
-    bool stale = false;
-    std::string trouble;
-    std::string api; // "v0.0.38"
-    bool operator==(const SiteView &) const = default;
-};
-
-struct LinkView {
-    std::string from, to; // sites
-    double bandwidth_gbps = 0;
-    double rtt_ms = 0;
-    bool operator==(const LinkView &) const = default;
-};
-
-struct SitesView { // GET /v1/sites
-    std::string home;
-    std::vector<SiteView> sites;
-    std::vector<LinkView> links;
-    bool operator==(const SitesView &) const = default;
 };
 
 Json to_json(const PlanRequest &message);

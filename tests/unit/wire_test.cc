@@ -61,13 +61,21 @@ T there_and_back(const T &message) {
 }
 
 TEST(Messages, EveryMessageComesBackAsItWasSent) {
-    const PlanRequest plan{
-        small_spec(), {{"comment", "my | own"}, {"exclusive", ""}, {"time", "1:00:00"}}, "/home/alice/run", true};
+    const PlanRequest plan{small_spec(),
+                           {{"comment", "my | own"}, {"exclusive", ""}, {"time", "1:00:00"}},
+                           "/home/alice/run",
+                           true};
     EXPECT_EQ(there_and_back(plan), plan);
     const PlanReply reply{
         "s1-17", small_plan(), "line", {{"nodes", "2"}, {"hold", ""}}, {{"A", "x=y"}, {"B", "1\n2"}}};
     EXPECT_EQ(there_and_back(reply), reply);
-    const PlaceRequest place{123, "#!/bin/sh\nexit\n", {"a b", ""}, {{"E", "1"}}, 027};
+    const PlaceRequest place{123,
+                             "#!/bin/sh\nexit\n",
+                             {"a b", ""},
+                             {{"E", "1"}},
+                             027,
+                             {"QUJD\nRA==\n", std::string(64, 'a')},
+                             {{"pyxis_container_image", "a#b"}}};
     EXPECT_EQ(there_and_back(place), place);
     const PlaceReply placed{{{"s1", 123}, {"s2", 5'000'000'000}}};
     EXPECT_EQ(there_and_back(placed), placed);
@@ -84,7 +92,8 @@ TEST(Messages, EveryMessageComesBackAsItWasSent) {
 TEST(Messages, KeysAreThoseOfTheInterface) {
     const PlaceRequest place{123, "#!", {"a"}, {{"E", "1"}}, 18};
     EXPECT_EQ(model::print_json(to_json(place)),
-              R"({"home_job":123,"script":"#!","args":["a"],"environment":{"E":"1"},"umask":18})");
+              R"({"home_job":123,"script":"#!","args":["a"],"environment":{"E":"1"},"umask":18,)"
+              R"("stage":{"base64":"","sha256":""},"spank_options":{}})");
     const SitesView sites{"s1", {}, {{"s1", "s2", 10, 25.5}}};
     EXPECT_EQ(
         model::print_json(to_json(sites)),
@@ -112,6 +121,14 @@ TEST(Messages, MalformedOnesNameTheKey) {
     EXPECT_EQ(complaint(R"({"home_job":7,"script":"x","environment":{"A":1}})"),
               "environment: expected names and strings without NUL");
     EXPECT_EQ(complaint(R"({"home_job":7,"script":"x","umask":512})"), "umask: out of range");
+    const auto stage = [&](const std::string &base64, const std::string &sha256) {
+        return complaint(R"({"home_job":7,"script":"x","stage":{"base64":")" + base64 + R"(","sha256":")" +
+                         sha256 + "\"}}");
+    };
+    EXPECT_EQ(stage("QUJD", std::string(64, '0')), "accepted");
+    EXPECT_EQ(stage("QU'D", std::string(64, '0')), "stage: base64: expected base64");
+    EXPECT_EQ(stage("", std::string(64, '0')), "stage: base64: expected base64");
+    EXPECT_EQ(stage("QUJD", "$(id)"), "stage: sha256: expected 64 hexadecimal digits");
     EXPECT_EQ(complaint("[]"), "expected a JSON object");
     EXPECT_EQ(complaint(R"({"home_job":7,"script":"x"})"), "accepted");
     EXPECT_FALSE(parse<PlaceRequest>("{"));
