@@ -167,7 +167,10 @@ void Broker::check_home(const std::string &id, Result<slurm::Reply> reply) {
         home.state = PartState::held;
         home.slurm_state = view->state_text;
         job->name = view->name;
-        home.output = option({job->options.begin(), job->options.end()}, "output");
+        const wire::Names options(job->options.begin(), job->options.end());
+        home.directory = job->directory;
+        home.output = option(options, "output").empty() ? "slurm-%j.out" : option(options, "output");
+        home.error = option(options, "error");
     }
     const bool usable = placement.trouble.empty();
     if (!usable)

@@ -2,6 +2,7 @@
 // Broker: what callers get to see.
 #include "broker/broker.h"
 
+#include "broker/output_path.h"
 #include "launch/environment.h"
 #include "plan/summary.h"
 
@@ -46,14 +47,16 @@ wire::JobView view_of(const coalloc::Job &job, bool with_plan) {
         int slots = 0;
         for (const auto &node : job.plan.parts[i].nodes)
             slots += static_cast<int>(node.size());
-        view.parts.push_back({.site = record.site,
-                              .job = record.job,
-                              .state = record.slurm_state.empty() ? std::string(coalloc::name(record.state))
-                                                                  : record.slurm_state,
-                              .nodes = size.nodes,
-                              .gpus = slots * job.plan.tp,
-                              .stages = stages_of(job.plan.parts[i]),
-                              .output = record.output});
+        view.parts.push_back(
+            {.site = record.site,
+             .job = record.job,
+             .state =
+                 record.slurm_state.empty() ? std::string(coalloc::name(record.state)) : record.slurm_state,
+             .nodes = size.nodes,
+             .gpus = slots * job.plan.tp,
+             .stages = stages_of(job.plan.parts[i]),
+             .output = output_path(record.output, job, record),
+             .error = output_path(record.error.empty() ? record.output : record.error, job, record)});
     }
     for (const auto &line : job.history)
         view.history.push_back({line.at, std::string(coalloc::name(line.state)), line.why});

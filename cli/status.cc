@@ -67,13 +67,15 @@ void print_job(const wire::JobView &job) {
     print_field("Attempt", std::to_string(job.attempt));
     print_field("Submitted", local_time(job.submitted));
     print_field("Plan", job.line);
-    Table parts(
-        {{"SITE"}, {"JOB", true}, {"STATE"}, {"NODES", true}, {"GPUS", true}, {"STAGES"}, {"OUTPUT"}});
-    for (const auto &part : job.parts)
+    Table parts({{"SITE"}, {"JOB", true}, {"STATE"}, {"NODES", true}, {"GPUS", true}, {"STAGES"}});
+    Table files({{"SITE"}, {"OUTPUT"}, {"ERROR"}});
+    for (const auto &part : job.parts) {
         parts.add({part.site, part.job > 0 ? std::to_string(part.job) : "-", or_dash(part.state),
-                   std::to_string(part.nodes), std::to_string(part.gpus), or_dash(part.stages),
-                   or_dash(part.output)});
-    if (!parts.empty()) print("\n" + parts.text());
+                   std::to_string(part.nodes), std::to_string(part.gpus), or_dash(part.stages)});
+        files.add(
+            {part.site, or_dash(part.output), part.error == part.output ? "the same" : or_dash(part.error)});
+    }
+    if (!parts.empty()) print("\n" + parts.text() + "\n" + files.text());
     Table history({{"TIME"}, {"STATE"}, {"WHY"}});
     for (const auto &step : job.history)
         history.add({local_time(step.at), step.state, step.why});

@@ -27,7 +27,9 @@ struct PartRecord {
     std::string slurm_state; // Slurm's own word, with its reason
     int exit_status = 0;
     std::string hosts;       // host list, once it runs
-    std::string output;      // where its output goes, as asked
+    std::string directory;   // where Slurm starts it
+    std::string output;      // where its output goes, a pattern of sbatch(1)
+    std::string error;       // the same; empty: there, too
     bool word_given = false; // the comment with the word was accepted
     bool operator==(const PartRecord &) const = default;
 };

@@ -28,7 +28,9 @@ Json part_json(const PartRecord &part) {
                 {"slurm_state", part.slurm_state},
                 {"exit_status", part.exit_status},
                 {"hosts", part.hosts},
+                {"directory", part.directory},
                 {"output", part.output},
+                {"error", part.error},
                 {"word_given", part.word_given}};
 }
 
@@ -43,7 +45,9 @@ Result<PartRecord> part_from(const Json &json) {
     part.slurm_state = text_at(json, "slurm_state");
     part.exit_status = static_cast<int>(whole(json, "exit_status"));
     part.hosts = text_at(json, "hosts");
+    part.directory = text_at(json, "directory");
     part.output = text_at(json, "output");
+    part.error = text_at(json, "error");
     part.word_given = bool_at(json, "word_given");
     return part;
 }
