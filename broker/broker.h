@@ -66,8 +66,10 @@ class Broker {
     // planning.cc
     Result<void> may_submit(const Caller &caller) const;
     Result<Json> make_plan(const Caller &caller, const wire::PlanRequest &request);
+    [[nodiscard]] Result<void> one_gpu_per_task(const wire::PlanRequest &request) const;
     Result<Plan> search(JobSpec spec, const std::string &partition);
     void check_home(const std::string &id, Result<slurm::Reply> reply);
+    Result<std::vector<slurm::Call>> calls_for(Job &job, const wire::PlaceRequest &request);
     void submit_parts(Job &job);
     void take_submitted(const std::string &id, std::size_t index, Result<slurm::Reply> reply);
     void part_refused(const std::string &id, std::size_t index, const std::string &why);

@@ -149,12 +149,7 @@ Result<std::string> Broker::word_for(const Job &job) {
                                          std::to_string(hosts->size()) + " nodes, the plan has " +
                                          std::to_string(job.plan.parts[place->part].nodes.size())};
     auto address = (*hosts)[place->node];
-    if (const auto *line = sites_.line(part.site))
-        for (const auto &node : line->nodes)
-            if (node.name == address && !node.address.empty()) {
-                address = node.address;
-                break;
-            }
+    if (const auto *line = sites_.line(part.site)) address = address_of(line->config, line->nodes, address);
     // Jobs that run at the same time get different ports.
     const auto ports = config_.port_high - config_.port_low + 1;
     return address + "/" + std::to_string(config_.port_low + job.sequence % ports);

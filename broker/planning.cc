@@ -3,6 +3,7 @@
 #include "broker/broker.h"
 
 #include "broker/translate.h"
+#include "model/trainer.h"
 #include "plan/planner.h"
 #include "plan/summary.h"
 #include "util/comment.h"
@@ -10,6 +11,7 @@
 #include "wire/limits.h"
 
 #include <algorithm>
+#include <set>
 
 namespace spider::broker {
 
@@ -30,7 +32,7 @@ std::string option(const wire::Names &options, std::string_view name) {
 }
 
 // Where the script runs: sbatch's --chdir, else where sbatch was typed.
-std::string directory_of(const wire::PlanRequest &request) {
+std::string directory_at_home(const wire::PlanRequest &request) {
     const auto chdir = option(request.options, "chdir");
     if (chdir.empty()) return request.cwd;
     return chdir.front() == '/' ? chdir : request.cwd + "/" + chdir;
@@ -83,6 +85,25 @@ Result<Plan> Broker::search(JobSpec spec, const std::string &partition) {
     return Error{Errc::refused, plan->reason};
 }
 
+// Slurm 22.05 cannot ask for a type of GPU beside --gpus-per-task, so the home part asks for any.
+Result<void> Broker::one_gpu_per_task(const wire::PlanRequest &request) const {
+    const auto asked = request.options.find("gpus-per-task");
+    if (asked == request.options.end()) return {};
+    const auto refused = [&](const std::string &why) {
+        return Error{Errc::invalid, "--gpus-per-task=" + asked->second + ": " + why};
+    };
+    if (asked->second != "1") return refused("one GPU for each task is what a plan is; only 1 is possible");
+    if (launcher_of(request.spec) == Launcher::torchrun)
+        return refused("with launcher=torchrun there is one task for all GPUs of a node");
+    std::set<std::string> types;
+    for (const auto &node : sites_.lines().at(config_.home).nodes)
+        for (const auto &gpu : node.gpus)
+            types.insert(gpu.type);
+    if (types.size() > 1)
+        return refused("site " + config_.home + " has GPUs of several types, and Slurm names none beside it");
+    return {};
+}
+
 Result<Json> Broker::make_plan(const Caller &caller, const wire::PlanRequest &request) {
     auto spec = request.spec;
     spec.home = config_.home;
@@ -91,6 +112,7 @@ Result<Json> Broker::make_plan(const Caller &caller, const wire::PlanRequest &re
         if (!limits) return std::move(limits).error();
         spec.limits = *limits;
     }
+    if (auto can = one_gpu_per_task(request); !can) return std::move(can).error();
     auto plan = search(spec, option(request.options, "partition"));
     if (!plan) return std::move(plan).error();
     wire::PlanReply reply;
@@ -107,7 +129,7 @@ Result<Json> Broker::make_plan(const Caller &caller, const wire::PlanRequest &re
     job.user_comment = option(request.options, "comment");
     job.options.insert(request.options.begin(), request.options.end());
     job.options.erase("export"); // "NAME=value" may be a secret, and the journal keeps the options
-    job.directory = directory_of(request);
+    job.directory = directory_at_home(request);
     for (const auto &part : plan->parts)
         job.parts.push_back(
             {.site = part.site, .user = mapped(sites_.line(part.site)->config.users, caller.name)});
@@ -126,7 +148,7 @@ Result<Json> Broker::make_plan(const Caller &caller, const wire::PlanRequest &re
     job.id = config_.home + "-" + std::to_string(*number);
     reply.id = job.id;
     reply.options = home_options(job, type);
-    reply.environment = home_environment(job, policy_);
+    reply.environment = home_environment(job, sites_.line(config_.home)->config, policy_);
     if (auto saved = save(job); !saved) return std::move(saved).error();
     util::log_info("job " + job.id + ": planned for " + caller.name + ": " + reply.line);
     jobs_[job.id] = std::move(job);
@@ -140,6 +162,7 @@ void Broker::place(const Caller &caller, const std::string &id, wire::PlaceReque
         return respond(Error{Errc::refused, "job " + id + " is " + std::string(coalloc::name((*job)->state)) +
                                                 ": " + (*job)->reason});
     (*job)->parts.front().job = request.home_job;
+    request.spank_options = forwarded(request.spank_options, config_.forward_options);
     placements_[id] = {std::move(request), std::move(respond), 0, "", clock_.elapsed() + longest_placing};
     auto *home = sites_.line(config_.home);
     ask_part(**job, 0, "check", home->api->job((*job)->parts.front().job),
@@ -179,23 +202,34 @@ void Broker::check_home(const std::string &id, Result<slurm::Reply> reply) {
          usable ? "job " + std::to_string(home.job) + " at " + home.site : placement.trouble);
 }
 
+// The requests for the parts at other sites. What one of them cannot have is found before any is submitted.
+Result<std::vector<slurm::Call>> Broker::calls_for(Job &job, const wire::PlaceRequest &request) {
+    std::vector<slurm::Call> calls;
+    for (std::size_t i = 1; i < job.parts.size(); ++i) {
+        auto &part = job.parts[i];
+        const auto *line = sites_.line(part.site);
+        if (line == nullptr)
+            return Error{Errc::not_found, "site " + part.site + ": no longer in spiderflow.conf"};
+        const auto type = sites_.gres_type(part.site, job.plan.parts[i].gpu);
+        auto submission = submission_of(job, i, line->config, type, request, policy_);
+        if (!submission) return std::move(submission).error().within("site " + part.site);
+        part.directory = submission->directory;
+        part.output = submission->output;
+        part.error = submission->error;
+        calls.push_back(line->api->submit(*submission));
+    }
+    return calls;
+}
+
 void Broker::submit_parts(Job &job) {
     auto &placement = placements_[job.id];
     placement.open = 1; // this function itself, so that no answer ends it early
-    for (std::size_t i = 1; placement.trouble.empty() && i < job.parts.size(); ++i) {
-        auto *line = sites_.line(job.parts[i].site);
-        const auto type = line ? sites_.gres_type(job.parts[i].site, job.plan.parts[i].gpu) : "";
-        auto submission =
-            line ? submission_of(job, i, line->config, type, placement.request, policy_)
-                 : Result<slurm::Submission>(Error{Errc::not_found, "no longer in spiderflow.conf"});
+    const auto calls = calls_for(job, placement.request);
+    if (!calls) placement.trouble = calls.error().what;
+    for (std::size_t i = 1; calls && i < job.parts.size(); ++i) {
         ++placement.open;
-        if (!submission) {
-            part_refused(job.id, i, submission.error().what);
-            continue;
-        }
-        job.parts[i].output = submission->output;
         sites_.call(
-            job.parts[i].site, job.parts[i].user, line->api->submit(*submission), submit_timeout,
+            job.parts[i].site, job.parts[i].user, (*calls)[i - 1], submit_timeout,
             [this, id = job.id, i](Result<slurm::Reply> reply) { take_submitted(id, i, std::move(reply)); });
     }
     part_settled(job.id);

@@ -4,8 +4,11 @@
 #include "broker/toml_reader.h"
 #include "model/json.h"
 #include "util/fd.h"
+#include "util/hostlist.h"
+#include "util/text.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace spider::broker {
 namespace {
@@ -38,11 +41,77 @@ Result<void> read_state(Site &site, const toml::node &node, const Where &where) 
     return where.wrong(node, "\"ACTIVE\", \"DRAIN\" or \"INACTIVE\"");
 }
 
+bool only_of(std::string_view text, std::string_view others) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+        return std::isalnum(c) != 0 || others.find(static_cast<char>(c)) != std::string_view::npos;
+    });
+}
+
+Result<void> read_forward_options(Config &config, const toml::node &node, const Where &where) {
+    if (auto read = texts(&Config::forward_options)(config, node, where); !read) return read;
+    for (std::size_t i = 0; i < config.forward_options.size(); ++i) {
+        const std::string_view text = config.forward_options[i];
+        const auto colon = text.find(':');
+        if (colon == std::string_view::npos || !only_of(text.substr(0, colon), "_-.") ||
+            !only_of(text.substr(colon + 1), "_-."))
+            return where.wrong((*node.as_array())[i], "PLUGIN:OPTION, as in \"pyxis:container-image\"");
+    }
+    return {};
+}
+
+Result<void> read_workdir(Site &site, const toml::node &node, const Where &where) {
+    if (auto read = path(&Site::workdir)(site, node, where); !read) return read;
+    for (auto at = site.workdir.find('%'); at != std::string::npos; at = site.workdir.find('%', at + 2))
+        if (at + 1 == site.workdir.size() || (site.workdir[at + 1] != 'u' && site.workdir[at + 1] != 'j'))
+            return where.wrong(node, "an absolute path in quotes, in it no '%' but %u and %j");
+    return {};
+}
+
+// "ib0", "=eth0", "^lo,docker0": NCCL_SOCKET_IFNAME.
+Result<void> read_interface(Site &site, const toml::node &node, const Where &where) {
+    const auto expected =
+        "interfaces as NCCL_SOCKET_IFNAME names them: \"ib0\", \"=eth0,eth1\", \"^lo,docker\"";
+    if (auto read = text(&Site::interface)(site, node, where); !read) return where.wrong(node, expected);
+    if (site.interface.empty()) return {};
+    std::string_view names = site.interface;
+    for (const char sign : {'^', '='})
+        if (names.starts_with(sign)) names.remove_prefix(1);
+    if (names.empty()) return where.wrong(node, expected);
+    for (const auto &name : util::split(names, ','))
+        if (name.size() > 15 || !only_of(name, "_-.@:")) return where.wrong(node, expected);
+    return {};
+}
+
+// { "n[1-4]" = "10.1.0.[11-14]" }: two host lists of one length.
+Result<void> read_addresses(Site &site, const toml::node &node, const Where &where) {
+    const auto *table = node.as_table();
+    if (table == nullptr) return where.wrong(node, "a table: { \"n[1-4]\" = \"10.1.0.[11-14]\" }");
+    for (const auto &[key, item] : *table) {
+        const auto text = item.value_exact<std::string>();
+        if (!text) return where.wrong(item, "a text in quotes");
+        const auto nodes = util::expand_hostlist(key.str());
+        const auto addresses = util::expand_hostlist(*text);
+        for (const auto *list : {&nodes, &addresses})
+            if (!*list) return where.wrong(item, "two host lists; " + list->error().what);
+        if (nodes->empty() || nodes->size() != addresses->size())
+            return where.wrong(item, "as many addresses as nodes: " + std::string(key.str()) + " are " +
+                                         std::to_string(nodes->size()) + ", " + *text + " are " +
+                                         std::to_string(addresses->size()));
+        for (std::size_t i = 0; i < nodes->size(); ++i) {
+            if (!only_of((*addresses)[i], ".:-_")) return where.wrong(item, "host names or IP addresses");
+            if (!site.addresses.emplace((*nodes)[i], (*addresses)[i]).second)
+                return where.wrong(item, "each node once: " + (*nodes)[i] + " stands twice");
+        }
+    }
+    return {};
+}
+
 const std::vector<Key<Config>> broker_keys{
     {"home", text(&Config::home)},
     {"socket", path(&Config::socket)},
     {"journal", path(&Config::journal)},
     {"operators", texts(&Config::operators)},
+    {"forward_options", read_forward_options},
     {"patience", seconds(&Config::patience, 1)},
     {"plan_ttl", seconds(&Config::plan_ttl, 1)},
     {"poll_nodes", seconds(&Config::poll_nodes, 1)},
@@ -60,10 +129,13 @@ const std::vector<Key<Site>> site_keys{
     {"partitions", map(&Site::partitions)},
     {"accounts", map(&Site::accounts)},
     {"users", map(&Site::users)},
-    {"workdir", path(&Site::workdir)},
+    {"workdir", read_workdir},
     {"home", path(&Site::home)},
     {"path", text(&Site::path)},
     {"gpu", text(&Site::gpu)},
+    {"addresses", read_addresses},
+    {"interface", read_interface},
+    {"max_script", whole(&Site::max_script, 4096, largest_script)},
     {"routable", boolean(&Site::routable)},
     {"state", read_state},
 };

@@ -6,12 +6,15 @@
 #include "model/site.h"
 #include "util/result.h"
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace spider::broker {
+
+constexpr std::int64_t largest_script = 16 << 20; // max_script may not be more: see the server's largest_body
 
 struct SiteConfig {
     std::string name;
@@ -23,11 +26,15 @@ struct SiteConfig {
     std::map<std::string, std::string> partitions; // home's name -> this site's name
     std::map<std::string, std::string> accounts;
     std::map<std::string, std::string> users; // name on the broker's host -> name at this site
-    std::string workdir;                      // %u = user; empty = the directory of the submission
-    std::string home = "/home/%u";            // HOME of the parts' tasks
+    // %u = user, %j = federated job; empty = the directory of the submission
+    std::string workdir;
+    std::string home = "/home/%u"; // HOME of the parts' tasks
     std::string path = "/usr/local/bin:/usr/bin:/bin";
     std::string gpu; // type, where the site's gres names none
     bool routable = true;
+    std::map<std::string, std::string> addresses; // of nodes, where other sites know them by another one
+    std::string interface;                        // of the training's sockets, in NCCL's words; empty = found
+    std::int64_t max_script = 4 << 20;            // bytes; max_script_size of slurm.conf(5)
     SiteState state = SiteState::active;
     bool operator==(const SiteConfig &) const = default;
 };
@@ -45,8 +52,9 @@ struct Config {
     std::string socket = SF_RUNDIR "/spiderflowd.sock";
     std::string journal = SF_STATEDIR "/journal.db";
     std::vector<std::string> operators{"root"};
-    Seconds patience = 300; // from the release until every part must run
-    Seconds plan_ttl = 20;  // for sbatch to submit what was planned
+    std::vector<std::string> forward_options; // of other SPANK plugins, "PLUGIN:OPTION"
+    Seconds patience = 300;                   // from the release until every part must run
+    Seconds plan_ttl = 20;                    // for sbatch to submit what was planned
     Seconds poll_nodes = 30;
     Seconds poll_jobs = 1; // live parts
     int port_low = 20000;  // MASTER_PORT; outside the ephemeral range 32768-60999

@@ -95,6 +95,18 @@ auto seconds(double T::*member, double least) {
 }
 
 template <class T>
+auto whole(std::int64_t T::*member, std::int64_t least, std::int64_t most) {
+    return [member, least, most](T &value, const toml::node &node, const Where &where) -> Result<void> {
+        const auto number = node.value_exact<std::int64_t>();
+        if (!number || *number < least || *number > most)
+            return where.wrong(node, "a whole number between " + std::to_string(least) + " and " +
+                                         std::to_string(most));
+        value.*member = *number;
+        return {};
+    };
+}
+
+template <class T>
 auto texts(std::vector<std::string> T::*member) {
     return [member](T &value, const toml::node &node, const Where &where) -> Result<void> {
         const auto *list = node.as_array();

@@ -7,9 +7,14 @@
 #include "util/text.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 
 namespace spider::broker {
 namespace {
+
+constexpr const char *interface_carrier = "SLURM_SPIDERFLOW_IFNAME";
+constexpr const char *spank_variable = "SLURM_SPANK__SLURM_SPANK_OPTION_";
 
 std::string option(const std::map<std::string, std::string> &options, const std::string &name) {
     const auto found = options.find(name);
@@ -66,46 +71,73 @@ wire::Pairs home_options(const coalloc::Job &job, const std::string &gres_type) 
                         {"ntasks-per-node", std::to_string(size.tasks_per_node)},
                         {"comment", comment_of(job)},
                         {"hold", ""}};
+    // Slurm 22.05 refuses a type beside --gpus-per-task=1, and with gpus-per-task=TYPE:1 its tasks see no
+    // GPU.
+    const auto gpus = gpu_gres(job.options.count("gpus-per-task") ? "" : gres_type, size.gpus_per_node);
     // Only one of the two names may stand: a second request would add to the first.
     if (job.options.count("gpus-per-node"))
-        options.emplace_back("gpus-per-node", gpu_gres(gres_type, size.gpus_per_node).substr(4));
+        options.emplace_back("gpus-per-node", gpus.substr(4));
     else
-        options.emplace_back("gres",
-                             home_gres(option(job.options, "gres"), gpu_gres(gres_type, size.gpus_per_node)));
+        options.emplace_back("gres", home_gres(option(job.options, "gres"), gpus));
     return options;
 }
 
-wire::Pairs home_environment(const coalloc::Job &job, const coalloc::Policy &policy) {
+wire::Pairs home_environment(const coalloc::Job &job, const SiteConfig &home, const coalloc::Policy &policy) {
     const auto &part = job.plan.parts.front();
     auto environment = launch::carriers(job.plan, part, job.id, job.attempt);
     environment.emplace_back("SLURM_NTASKS_PER_NODE",
                              std::to_string(launch::size_of(job.plan, part).tasks_per_node));
     environment.emplace_back("SLURM_SPIDERFLOW_PATIENCE", std::to_string(static_cast<int>(policy.patience)));
+    if (!home.interface.empty()) environment.emplace_back(interface_carrier, home.interface);
     return environment;
 }
 
 namespace {
 
-std::string expand(std::string text, const std::string &user) {
-    for (std::size_t at = 0; (at = text.find("%u", at)) != std::string::npos; at += user.size())
-        text.replace(at, 2, user);
+std::string expand(std::string text, std::string_view pattern, const std::string &value) {
+    for (std::size_t at = 0; (at = text.find(pattern, at)) != std::string::npos; at += value.size())
+        text.replace(at, pattern.size(), value);
     return text;
 }
 
+} // namespace
+
+Directory directory_of(const coalloc::Job &job, const SiteConfig &site, const std::string &user) {
+    if (site.workdir.empty()) return {job.directory, ""};
+    const auto path = expand(site.workdir, "%u", user);
+    const auto own = path.find("%j");
+    if (own == std::string::npos) return {path, ""};
+    const auto end = path.rfind('/', own);
+    return {end == 0 ? "/" : path.substr(0, end), expand(path.substr(end + 1), "%j", job.id)};
+}
+
+namespace {
+
 // The environment of a part elsewhere: the user's own first, then what the site gives, then the carriers.
 wire::Pairs part_environment(const coalloc::Job &job, const Part &part, const SiteConfig &site,
-                             const std::string &user, const std::string &directory, const wire::Names &asked,
+                             const std::string &user, const wire::PlaceRequest &request,
                              const coalloc::Policy &policy) {
-    wire::Names variables = asked;
+    wire::Names variables = request.environment;
     variables["PATH"] = site.path;
-    variables["HOME"] = expand(site.home, user);
+    variables["HOME"] = expand(site.home, "%u", user);
     variables["USER"] = variables["LOGNAME"] = user;
-    variables["PWD"] = directory;
+    const auto directory = directory_of(job, site, user);
+    variables["PWD"] = directory.rest.empty()   ? directory.start
+                       : directory.start == "/" ? "/" + directory.rest
+                                                : directory.start + "/" + directory.rest;
+    variables["SLURM_SUBMIT_DIR"] = variables["PWD"];
     for (const auto &[name, value] : launch::carriers(job.plan, part, job.id, job.attempt))
         variables[name] = value;
     variables["SLURM_SPIDERFLOW_PATIENCE"] = std::to_string(static_cast<int>(policy.patience));
-    // slurmrestd takes no SPANK options; srun inside the job reads this variable as "--spiderflow" (spank.8).
-    variables["SLURM_SPANK__SLURM_SPANK_OPTION_spiderflow_spiderflow"] = "(null)";
+    if (!site.interface.empty()) variables[interface_carrier] = site.interface;
+    // As sbatch itself sets it for --gpus-per-task.
+    if (job.options.count("gpus-per-task")) variables["SLURM_GPUS_PER_TASK"] = "1";
+    // slurmrestd takes no SPANK options; srun inside the job reads such a variable as "--spiderflow"
+    // (spank.8).
+    for (const auto &[name, value] : request.spank_options)
+        variables[std::string(spank_variable) + name] =
+            value.empty() ? "(null)" : value; // a bare option is "(null)"
+    variables[std::string(spank_variable) + "spiderflow_spiderflow"] = "(null)";
     return {variables.begin(), variables.end()};
 }
 
@@ -132,7 +164,36 @@ Result<void> carry_numbers(const wire::Names &options, int gpus_per_node, slurm:
     return {};
 }
 
+Result<void> fits(const slurm::Submission &submission, const SiteConfig &site, bool stage) {
+    const auto size = static_cast<std::int64_t>(submission.script.size());
+    if (size <= site.max_script) return {};
+    const auto megabytes = [](std::int64_t bytes) {
+        return util::number(std::ceil(static_cast<double>(bytes) / 1e5) / 10) + " MB";
+    };
+    return Error{Errc::invalid, (stage ? "script and stage are " : "the script is ") + megabytes(size) +
+                                    ", the site takes " + megabytes(site.max_script) +
+                                    "; use a file system that both sites see, or a container image"};
+}
+
 } // namespace
+
+wire::Names forwarded(const wire::Names &options, const std::vector<std::string> &allowed) {
+    wire::Names found;
+    for (auto name : allowed) {
+        std::replace_if(
+            name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+        if (const auto given = options.find(name); given != options.end()) found.insert(*given);
+    }
+    return found;
+}
+
+std::string address_of(const SiteConfig &site, const std::vector<slurm::NodeView> &nodes,
+                       const std::string &name) {
+    if (const auto given = site.addresses.find(name); given != site.addresses.end()) return given->second;
+    const auto node =
+        std::find_if(nodes.begin(), nodes.end(), [&](const auto &one) { return one.name == name; });
+    return node == nodes.end() || node->address.empty() ? name : node->address;
+}
 
 Result<slurm::Submission> submission_of(const coalloc::Job &job, std::size_t index, const SiteConfig &site,
                                         const std::string &gres_type, const wire::PlaceRequest &request,
@@ -140,17 +201,21 @@ Result<slurm::Submission> submission_of(const coalloc::Job &job, std::size_t ind
     const auto &part = job.plan.parts[index];
     const auto &user = job.parts[index].user;
     const auto size = launch::size_of(job.plan, part);
-    auto script = launch::guarded_script(request.script, request.arguments, part.site);
+    const auto directory = directory_of(job, site, user);
+    auto script =
+        launch::guarded_script(request.script, request.arguments,
+                               {part.site, directory.rest, request.stage.base64, request.stage.sha256});
     if (!script) return std::move(script).error();
 
     slurm::Submission submission;
     submission.script = std::move(*script);
+    if (auto taken = fits(submission, site, !request.stage.base64.empty()); !taken)
+        return std::move(taken).error();
     submission.umask = request.umask;
     submission.name = job.name;
     submission.comment = comment_of(job);
-    submission.directory = site.workdir.empty() ? job.directory : expand(site.workdir, user);
-    submission.environment =
-        part_environment(job, part, site, user, submission.directory, request.environment, policy);
+    submission.directory = directory.start;
+    submission.environment = part_environment(job, part, site, user, request, policy);
     submission.partition = option(job.options, "partition").empty()
                                ? site.partition
                                : mapped(site.partitions, option(job.options, "partition"));

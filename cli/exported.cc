@@ -108,6 +108,16 @@ wire::Names exported(std::span<const std::string> environment,
     return names;
 }
 
+wire::Names spank_options(std::span<const std::string> environment) {
+    constexpr std::string_view beginning = "_SLURM_SPANK_OPTION_"; // spank(8)
+    wire::Names options;
+    for (const auto &text : environment)
+        if (const auto entry = entry_of(text);
+            entry && entry->name.starts_with(beginning) && is_utf8(entry->name) && is_utf8(entry->value))
+            options[entry->name.substr(beginning.size())] = entry->value;
+    return options;
+}
+
 std::vector<std::string> own_environment() {
     std::vector<std::string> environment;
     for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry)

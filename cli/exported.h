@@ -21,6 +21,9 @@ bool is_utf8(std::string_view text);    // JSON carries nothing else
 wire::Names exported(std::span<const std::string> environment,
                      const std::optional<std::string> &export_value);
 
+// What SPANK of Slurm leaves in sbatch's environment of the options of plugins, by "PLUGIN_OPTION".
+wire::Names spank_options(std::span<const std::string> environment);
+
 std::vector<std::string> own_environment(); // "NAME=VALUE" each
 
 } // namespace spider::cli

@@ -30,11 +30,11 @@ int plan_hook(const std::string &socket) {
     const auto asked = text ? read_plan_lines(*text) : Result<PlanLines>(text.error());
     if (!asked) return fail_line(asked.error());
     if (switched_off(*asked)) return success;
-    const auto reply = ask_plan(socket, {asked->spec, spec_defaults()}, asked->options, asked->test_only);
-    if (!reply) return fail_line(reply.error());
-    print(plan_lines(*reply));
+    const auto planned = ask_plan(socket, {asked->spec, spec_defaults()}, asked->options, asked->test_only);
+    if (!planned) return fail_line(planned.error());
+    print(plan_lines(planned->reply) + kept_lines(planned->travelling));
     if (asked->test_only)
-        for (const auto &row : util::split(util::trim(plan::table(reply->plan)), '\n'))
+        for (const auto &row : util::split(util::trim(plan::table(planned->reply.plan)), '\n'))
             print(line("say", row));
     return success;
 }
@@ -46,8 +46,9 @@ int place_hook(const std::string &socket, const std::string &job, pid_t submitte
     const auto text = read_all(STDIN_FILENO, longest_input);
     const auto asked = text ? read_place_lines(*text) : Result<PlaceLines>(text.error());
     if (!asked) return fail_line(asked.error());
-    const auto said = place(socket, {job, asked->arguments, asked->export_value,
-                                     submitter > 0 ? std::optional(submitter) : std::nullopt});
+    const auto said =
+        place(socket, {job, asked->arguments, asked->export_value,
+                       submitter > 0 ? std::optional(submitter) : std::nullopt, asked->travelling});
     if (!said) return fail_line(said.error());
     print(line("say", *said));
     return success;

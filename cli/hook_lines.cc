@@ -55,6 +55,10 @@ Result<PlaceLines> read_place_lines(std::string_view text) {
             lines.arguments.push_back(line.rest);
         else if (line.word == "export")
             lines.export_value = line.rest;
+        else if (line.word == "directory")
+            lines.travelling.directory = line.rest;
+        else if (line.word == "stage")
+            lines.travelling.paths.push_back(line.rest);
         else
             return unknown(line);
     }
@@ -77,6 +81,17 @@ std::string plan_lines(const wire::PlanReply &reply) {
         text += line("option", name, value);
     for (const auto &[name, value] : reply.environment)
         text += line("env", name, value);
+    return text;
+}
+
+std::string kept_lines(const Travelling &travelling) {
+    if (travelling.paths.empty()) return {};
+    const auto keep = [](std::string_view word, std::string_view rest) {
+        return line("keep", std::string(word) + " " + util::escape_line(rest));
+    };
+    auto text = keep("directory", travelling.directory);
+    for (const auto &path : travelling.paths)
+        text += keep("stage", path);
     return text;
 }
 

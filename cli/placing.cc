@@ -25,6 +25,13 @@ int own_umask() {
     return static_cast<int>(mask);
 }
 
+// Where the script runs: sbatch's --chdir, else where sbatch was typed.
+std::string home_directory(const wire::Names &options, const std::string &cwd) {
+    const auto chdir = options.find("chdir");
+    if (chdir == options.end() || chdir->second.empty()) return cwd;
+    return chdir->second.front() == '/' ? chdir->second : cwd + "/" + chdir->second;
+}
+
 Result<wire::PlaceRequest> request_for(const Submission &submission, std::int64_t home_job) {
     wire::PlaceRequest request;
     request.home_job = home_job;
@@ -39,6 +46,10 @@ Result<wire::PlaceRequest> request_for(const Submission &submission, std::int64_
     request.arguments = submission.arguments;
     request.environment = exported(own_environment(), submission.export_value);
     request.umask = own_umask();
+    auto stage = pack(submission.travelling);
+    if (!stage) return std::move(stage).error();
+    request.stage = std::move(*stage);
+    request.spank_options = spank_options(own_environment());
     return request;
 }
 
@@ -57,13 +68,15 @@ Error without_home_part(wire::Client &client, const std::string &job) {
 
 } // namespace
 
-Result<wire::PlanReply> ask_plan(const std::string &socket, const SpecText &spec, const wire::Names &options,
-                                 bool test_only) {
+Result<Planned> ask_plan(const std::string &socket, const SpecText &spec, const wire::Names &options,
+                         bool test_only) {
     if (const auto refused = refusal(options)) return *refused;
     wire::PlanRequest request;
     request.cwd = working_directory();
     auto job = model::read_spec(spec.text, spec.defaults, request.cwd);
     if (!job) return job.error();
+    Travelling travelling{home_directory(options, request.cwd), job->travelling};
+    if (auto good = look(travelling); !good) return std::move(good).error();
     const auto limits = wire::limits_of(options);
     if (!limits) return limits.error();
     request.spec = std::move(*job);
@@ -72,9 +85,10 @@ Result<wire::PlanReply> ask_plan(const std::string &socket, const SpecText &spec
     request.test_only = test_only;
     wire::Client client(socket);
     auto reply = client.plan(request, plan_deadline);
-    if (reply && reply->plan.outcome == Outcome::infeasible)
+    if (!reply) return std::move(reply).error();
+    if (reply->plan.outcome == Outcome::infeasible)
         return Error{Errc::refused, "no plan: " + reply->plan.reason};
-    return reply;
+    return Planned{std::move(*reply), std::move(travelling)};
 }
 
 Result<std::string> place(const std::string &socket, const Submission &submission) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cli/spec_options.h"
+#include "cli/travelling.h"
 #include "wire/client.h"
 
 #include <optional>
@@ -13,16 +14,22 @@
 
 namespace spider::cli {
 
+struct Planned {
+    wire::PlanReply reply;
+    Travelling travelling; // to be packed when the parts are placed
+};
+
 // Before the submission: refuses what cannot be, reads SPEC, asks for a plan. A plan that is none is an
 // Error.
-Result<wire::PlanReply> ask_plan(const std::string &socket, const SpecText &spec, const wire::Names &options,
-                                 bool test_only);
+Result<Planned> ask_plan(const std::string &socket, const SpecText &spec, const wire::Names &options,
+                         bool test_only);
 
 struct Submission {
     std::string job;                         // federated
     std::vector<std::string> arguments;      // of the script
     std::optional<std::string> export_value; // of --export
     std::optional<pid_t> submitter;          // an sbatch that waits for the job: look while it lives
+    Travelling travelling = {};
 };
 
 // After the submission: finds the home part and has the other parts placed. One line for the user, or an

@@ -92,7 +92,8 @@ int tell_placed(const Result<std::string> &placed) {
     return success;
 }
 
-int submit(const std::string &socket, const Wish &wish, const wire::PlanReply &reply) {
+int submit(const std::string &socket, const Wish &wish, const Planned &planned) {
+    const auto &reply = planned.reply;
     const auto words = sbatch_words(wish, reply);
     std::fflush(stdout);
     const auto child = ::fork();
@@ -102,7 +103,7 @@ int submit(const std::string &socket, const Wish &wish, const wire::PlanReply &r
         ::signal(signal, SIG_IGN); // sbatch decides, as under a shell
     std::vector<std::string> arguments;
     if (!wish.given.rest.empty()) arguments.assign(wish.given.rest.begin() + 1, wish.given.rest.end());
-    Submission submission{reply.id, arguments, std::nullopt, std::nullopt};
+    Submission submission{reply.id, arguments, std::nullopt, std::nullopt, planned.travelling};
     if (wish.options.contains("export")) submission.export_value = option(wish.options, "export");
     const bool real = !wish.options.contains("test-only") && !reply.id.empty();
     if (real && wish.options.contains("wait")) { // it is placed while sbatch waits for its end
@@ -137,11 +138,11 @@ int run(const Context &context, const std::vector<std::string> &words) {
     const auto named = option(wish->given.options, "socket");
     const auto socket = wire::socket_path(named.empty() ? context.socket : named);
     const bool test_only = wish->options.contains("test-only");
-    const auto reply = ask_plan(socket, *spec, wish->options, test_only);
-    if (!reply) return failure(reply.error());
-    note("spiderflow: " + printable(reply->line));
-    if (test_only) note(plan::table(reply->plan));
-    return submit(socket, *wish, *reply);
+    const auto planned = ask_plan(socket, *spec, wish->options, test_only);
+    if (!planned) return failure(planned.error());
+    note("spiderflow: " + printable(planned->reply.line));
+    if (test_only) note(plan::table(planned->reply.plan));
+    return submit(socket, *wish, *planned);
 }
 
 std::string options_help() {

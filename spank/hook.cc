@@ -36,6 +36,8 @@ bool take(std::string_view word, std::string_view rest, Reply &reply) {
         reply.options.push_back(name_and_value(rest));
     else if (word == "env")
         reply.environment.push_back(name_and_value(rest));
+    else if (word == "keep")
+        reply.keep.push_back(util::unescape_line(rest));
     else if (word == "fail")
         reply.fail = util::unescape_line(rest);
     else

@@ -20,7 +20,8 @@ struct Reply {
     std::string id;                                           // of the federated job
     std::vector<std::pair<std::string, std::string>> options; // for Slurm's option table
     std::vector<std::pair<std::string, std::string>> environment;
-    std::string fail; // not empty: the helper refuses, and why
+    std::vector<std::string> keep; // lines for `hook place`
+    std::string fail;              // not empty: the helper refuses, and why
     bool operator==(const Reply &) const = default;
 };
 

@@ -182,6 +182,8 @@ void before_submission(const Settings &settings, const Asked &asked, Submission 
     submission.test_only = table.is_set("test-only");
     if (submission.id.empty() && !submission.test_only) fail("helper: " + settings.helper + " gave no plan");
     submission.placing = place_request(line, table);
+    for (const auto &kept : reply->keep)
+        submission.placing += kept + "\n";
     apply(*reply, table, settings, submission);
     if (submission.test_only || !table.is_set("wait")) return;
     submission.child = start_placing_beside(settings, submission);

@@ -19,7 +19,7 @@ struct Submission {
     bool test_only = false;     // sbatch --test-only: nothing will be submitted
     pid_t child = 0;            // sbatch --wait: it places
     std::string id;             // of the plan that this process has yet to place or to drop
-    std::string placing;        // what `hook place` is told: the script's arguments, --export
+    std::string placing;        // what `hook place` is told: arguments, --export, what to keep
 };
 
 // In init, before sbatch reads its environment: a job submitted from inside a federated one inherits its

@@ -6,7 +6,9 @@
 namespace spider::coalloc {
 namespace {
 
-constexpr int plugin_missing = 78; // EX_CONFIG: the guard of launch/part_script.h ended the part
+// launch/part_script.h ended the part before its script.
+constexpr int plugin_missing = 78;   // EX_CONFIG
+constexpr int unpacking_failed = 73; // EX_CANTCREAT
 
 template <class Predicate>
 bool every(const Job &job, Predicate predicate) {
@@ -19,6 +21,9 @@ std::string how_it_ended(const PartRecord &part) {
     if (part.state == PartState::cancelled) return where + "was cancelled";
     if (part.exit_status == plugin_missing)
         return where + "never got the word: is the plugin installed on its compute nodes?";
+    if (part.exit_status == unpacking_failed)
+        return where + "could not make its working directory or unpack what travels (status 73): see its "
+                       "output there";
     return where + "ended as " + part.slurm_state +
            (part.exit_status != 0 ? ", exit status " + std::to_string(part.exit_status) : std::string());
 }

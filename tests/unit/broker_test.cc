@@ -3,7 +3,7 @@
 #include "broker/notify.h"
 #include "broker/server.h"
 #include "broker/settings.h"
-#include "broker/translate.h"
+#include "unit/broker_sample.h"
 #include "util/fd.h"
 
 #include <gtest/gtest.h>
@@ -76,9 +76,9 @@ TEST_F(Settings, OfACompleteFileAreRead) {
 TEST_F(Settings, EveryMistakeIsOneLineWithItsPlaceAndTheCure) {
     const auto head = "[broker]\nhome = \"a\"\n" + site("a");
     const std::vector<std::pair<std::string, std::string>> cases{
-        {"[broker]\nhme = \"a\"\n",
-         ":2:1: unknown key 'hme'; known: home, socket, journal, operators, patience, plan_ttl, "
-         "poll_nodes, poll_jobs, master_ports"},
+        {"[broker]\nhme = \"a\"\n", ":2:1: unknown key 'hme'; known: home, socket, journal, operators, "
+                                    "forward_options, patience, plan_ttl, "
+                                    "poll_nodes, poll_jobs, master_ports"},
         {"[brokr]\n", ":1:2: unknown key 'brokr'; known: broker, site, link"},
         {"[broker]\npatience = \"long\"\n", ":2:12: patience: expected a number of seconds, 1 or more"},
         {"[broker]\nhome = 3\n", ":2:8: home: expected a text in quotes, on one line"},
@@ -109,6 +109,57 @@ TEST_F(Settings, EveryMistakeIsOneLineWithItsPlaceAndTheCure) {
     EXPECT_NE(trouble("[broker\n").find(":1:"), std::string::npos);
 }
 
+TEST_F(Settings, OfASitesNetworkAndScriptsAreRead) {
+    const auto path = write(
+        "c", "[broker]\nhome = \"a\"\nforward_options = [\"pyxis:container-image\"]\n" +
+                 site("a", "addresses = { \"n[1-3]\" = \"10.1.0.[11-13]\", gw = \"fd00::1\" }\n"
+                           "interface = \"^lo,docker0\"\nmax_script = 16777216\nworkdir = \"/w/%u/%j\"\n"));
+    const auto config = read_config(path);
+    ASSERT_TRUE(config) << config.error().what;
+    EXPECT_EQ(config->forward_options, std::vector<std::string>{"pyxis:container-image"});
+    EXPECT_EQ(config->site("a")->addresses,
+              (std::map<std::string, std::string>{
+                  {"n1", "10.1.0.11"}, {"n2", "10.1.0.12"}, {"n3", "10.1.0.13"}, {"gw", "fd00::1"}}));
+    EXPECT_EQ(config->site("a")->interface, "^lo,docker0");
+    EXPECT_EQ(config->site("a")->max_script, 16 << 20);
+    EXPECT_EQ(SiteConfig{}.max_script, 4194304) << "max_script_size of slurm.conf(5)";
+}
+
+TEST_F(Settings, MistakesInThemAreOneLineWithTheirPlace) {
+    const auto head = "[broker]\nhome = \"a\"\n" + site("a");
+    const std::vector<std::pair<std::string, std::string>> cases{
+        {"[broker]\nforward_options = [\"pyxis\"]\n",
+         ":2:20: forward_options: expected PLUGIN:OPTION, as in \"pyxis:container-image\""},
+        {"[broker]\nforward_options = [\"a:b\", \":x\"]\n",
+         ":2:27: forward_options: expected PLUGIN:OPTION, as in \"pyxis:container-image\""},
+        {head + "addresses = { \"n[1-4]\" = \"10.1.0.[11-13]\" }\n",
+         ":7:26: addresses: expected as many addresses as nodes: n[1-4] are 4, 10.1.0.[11-13] are 3"},
+        {head + "addresses = { \"n[1-\" = \"10.1.0.1\" }\n",
+         ":7:24: addresses: expected two host lists; host list 'n[1-': '[' without ']'"},
+        {head + "addresses = { n1 = \"a\", \"n[1-2]\" = \"b[1-2]\" }\n",
+         ":7:36: addresses: expected each node once: n1 stands twice"},
+        {head + "addresses = { n1 = \"10.0.0.1/24\" }\n",
+         ":7:20: addresses: expected host names or IP addresses"},
+        {head + "addresses = { n1 = \"\" }\n",
+         ":7:20: addresses: expected as many addresses as nodes: n1 are 1,  are 0"},
+        {head + "addresses = \"n1\"\n",
+         ":7:13: addresses: expected a table: { \"n[1-4]\" = \"10.1.0.[11-14]\" }"},
+        {head + "interface = \"ib 0\"\n", ":7:13: interface: expected interfaces as NCCL_SOCKET_IFNAME names "
+                                          "them: \"ib0\", \"=eth0,eth1\", \"^lo,docker\""},
+        {head + "interface = \"^\"\n", ":7:13: interface: expected interfaces as NCCL_SOCKET_IFNAME names "
+                                       "them: \"ib0\", \"=eth0,eth1\", \"^lo,docker\""},
+        {head + "max_script = 16777217\n",
+         ":7:14: max_script: expected a whole number between 4096 and 16777216"},
+        {head + "max_script = 4.5\n", ":7:14: max_script: expected a whole number between 4096 and 16777216"},
+        {head + "workdir = \"/w/%x\"\n",
+         ":7:11: workdir: expected an absolute path in quotes, in it no '%' but %u and %j"},
+        {head + "workdir = \"/w/%\"\n",
+         ":7:11: workdir: expected an absolute path in quotes, in it no '%' but %u and %j"},
+    };
+    for (const auto &[text, expected] : cases)
+        EXPECT_EQ(trouble(text), expected) << text;
+}
+
 TEST_F(Settings, ATokenThatOthersCanReadIsRefused) {
     ::chmod(token().c_str(), 0644);
     const auto what = trouble("[broker]\nhome = \"a\"\n" + site("a"));
@@ -117,20 +168,6 @@ TEST_F(Settings, ATokenThatOthersCanReadIsRefused) {
 
 TEST_F(Settings, AMissingFileIsNamed) {
     EXPECT_EQ(read_config("/nonexistent/c").error().what, "/nonexistent/c: No such file or directory");
-}
-
-coalloc::Job sample(const std::string &id, std::int64_t sequence, coalloc::State state) {
-    coalloc::Job job;
-    job.id = id;
-    job.sequence = sequence;
-    job.state = state;
-    job.plan.outcome = Outcome::planned;
-    job.plan.pp = 2;
-    job.plan.stages = {{0, 3}, {4, 7}};
-    job.plan.parts = {{"a", "h100", {{{0, 0}}}}, {"b", "h100", {{{1, 0}}}}};
-    job.parts = {{.site = "a", .job = 12, .user = "alice"}, {.site = "b", .user = "al"}};
-    job.directory = "/home/alice/run";
-    return job;
 }
 
 class JournalFile : public Folder {
@@ -192,76 +229,6 @@ TEST_F(JournalFile, ThatIsNoDatabaseIsAnErrorThatNamesIt) {
     EXPECT_NE(journal.error().what.find(path), std::string::npos);
 }
 
-std::string value_of(const wire::Pairs &pairs, const std::string &name) {
-    for (const auto &[key, value] : pairs)
-        if (key == name) return value;
-    return "(none)";
-}
-
-TEST(Translate, TheHomePartAsksForThePlansSizeAndKeepsTheUsersComment) {
-    auto job = sample("a-3", 3, coalloc::State::planned);
-    job.user_comment = "my run";
-    job.options = {{"gres", "gpu:8,lscratch:10"}};
-    const auto options = home_options(job, "h100");
-    EXPECT_EQ(value_of(options, "nodes"), "1");
-    EXPECT_EQ(value_of(options, "ntasks"), "1");
-    EXPECT_EQ(value_of(options, "gres"), "gpu:h100:1,lscratch:10");
-    EXPECT_EQ(value_of(options, "comment"), "my run spiderflow=a-3/1");
-    EXPECT_EQ(value_of(options, "hold"), "");
-    job.options = {{"gpus-per-node", "8"}};
-    EXPECT_EQ(value_of(home_options(job, ""), "gpus-per-node"), "1");
-    EXPECT_EQ(value_of(home_options(job, ""), "gres"), "(none)");
-}
-
-TEST(Translate, APartElsewhereCarriesWhatTheUserAskedInItsSitesWords) {
-    auto job = sample("a-3", 3, coalloc::State::placing);
-    job.name = "train";
-    job.options = {{"time", "1:30:00"}, {"cpus-per-task", "4"},  {"mem-per-gpu", "2G"}, {"partition", "gpu"},
-                   {"account", "proj"}, {"signal", "B:USR1@60"}, {"output", "log-%j"},  {"exclusive", ""}};
-    SiteConfig site;
-    site.name = "b";
-    site.partitions = {{"gpu", "big"}};
-    site.account = "fallback";
-    site.accounts = {{"proj", "p17"}};
-    site.workdir = "/scratch/%u";
-    wire::PlaceRequest request;
-    request.script = "#!/bin/bash\nsrun hostname\n";
-    request.environment = {{"MINE", "1"}, {"PATH", "/evil"}};
-    request.arguments = {"x y"};
-    const auto submission = submission_of(job, 1, site, "h100", request, {});
-    ASSERT_TRUE(submission) << submission.error().what;
-    EXPECT_EQ(submission->time_limit_minutes, 90);
-    EXPECT_EQ(submission->cpus_per_task, 4);
-    EXPECT_EQ(submission->memory_per_node_mb, 2048);
-    EXPECT_EQ(submission->partition, "big");
-    EXPECT_EQ(submission->account, "p17");
-    EXPECT_EQ(submission->signal, "B:USR1@60");
-    EXPECT_EQ(submission->output, "log-%j");
-    EXPECT_EQ(submission->exclusive, "true");
-    EXPECT_EQ(submission->directory, "/scratch/al");
-    EXPECT_EQ(submission->comment, "spiderflow=a-3/1");
-    EXPECT_NE(submission->script.find("set -- 'x y'\n"), std::string::npos);
-    EXPECT_TRUE(submission->hold);
-    EXPECT_EQ(value_of(submission->environment, "MINE"), "1");
-    EXPECT_EQ(value_of(submission->environment, "PATH"), "/usr/local/bin:/usr/bin:/bin");
-    EXPECT_EQ(value_of(submission->environment, "SLURM_SPIDERFLOW_SITE"), "b");
-    EXPECT_EQ(value_of(submission->environment, "SLURM_SPIDERFLOW_SLOTS"), "1.0");
-    EXPECT_EQ(value_of(submission->environment, "SLURM_SPANK__SLURM_SPANK_OPTION_spiderflow_spiderflow"),
-              "(null)");
-}
-
-TEST(Translate, AnOptionThatCannotBeCarriedIsNamed) {
-    auto job = sample("a-3", 3, coalloc::State::placing);
-    job.options = {{"time", "soon"}};
-    wire::PlaceRequest request;
-    request.script = "#!/bin/sh\n";
-    EXPECT_EQ(submission_of(job, 1, {}, "", request, {}).error().what.rfind("--time: ", 0), 0u);
-    request.script = "echo no shebang\n";
-    job.options = {};
-    EXPECT_EQ(submission_of(job, 1, {}, "", request, {}).error().what,
-              "the batch script does not begin with '#!'");
-}
-
 class Socket : public Folder {
   protected:
     std::string socket = (folder / "d.sock").string();
@@ -299,7 +266,7 @@ TEST_F(Socket, KnowsTheCallerByHisProcessAndGivesTheHandlerAllHeSent) {
     EXPECT_EQ(ask("/v1/jobs?all=1"), (std::pair<long, std::string>{201, "GET /v1/jobs all " + uid + " 0"}));
     EXPECT_EQ(ask("/v1/plans", std::string(100000, 'x')),
               (std::pair<long, std::string>{201, "POST /v1/plans " + uid + " 100000"}));
-    EXPECT_EQ(ask("/v1/plans", std::string(9 << 20, 'x')).first, 413);
+    EXPECT_EQ(ask("/v1/plans", std::string(25 << 20, 'x')).first, 413);
 }
 
 // systemd's side of sd_notify(3), played by a socket of our own.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The sub-commands with a broker; `plan` and `explain` on files are in plan_command_test.cc.
+#include "cli/hook_lines.h"
 #include "unit/command_fixture.h"
 #include "util/text.h"
 
@@ -78,6 +79,12 @@ TEST_F(CommandTest, TheHookGivesThePluginItsLines) {
               "id s1-17\nsay 2 stages over s1, s2\noption nodes 1\noption comment spiderflow=s1-17/1\n"
               "option hold \nenv SLURM_SPIDERFLOW_SITE s1\n");
     EXPECT_EQ(planned.err, "");
+    slurm.file("a%b", "");
+    const auto staged =
+        run({"hook", "plan"}, "spec " + spec + ",stage=a%25b\noption chdir " + slurm.folder.string() + "\n");
+    const auto kept = "keep directory " + slurm.folder.string() + "\nkeep stage a%2525b\n";
+    EXPECT_TRUE(staged.out.ends_with(kept)) << staged.out;
+    EXPECT_EQ(read_place_lines("directory /d\nstage a%25b\n")->travelling, (Travelling{"/d", {"a%b"}}));
     slurm.file("submitted", "");
     const auto placed = run({"hook", "place", "s1-17"}, "arg a\nexport NONE\n");
     EXPECT_EQ(placed.status, 0);

@@ -5,13 +5,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace spider::launch {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Two stages of two at s1 (two nodes), one stage of two at s2 (one node), TP 2.
 Plan example() {
@@ -91,7 +95,7 @@ class Guard : public testing::Test {
     ~Guard() override { std::filesystem::remove(path); }
 
     util::Finished run(const std::string &script, const std::string &variable) const {
-        auto guarded = guarded_script(script, {"one", "it's \"two\" $HOME", ""}, "lyra");
+        auto guarded = guarded_script(script, {"one", "it's \"two\" $HOME", ""}, {.site = "lyra"});
         EXPECT_TRUE(guarded);
         std::ofstream(path) << *guarded;
         std::filesystem::permissions(path, std::filesystem::perms::owner_all);
@@ -130,6 +134,145 @@ TEST_F(Guard, LetsEveryKindOfScriptRunWithItsArguments) {
         EXPECT_EQ(done.status, 0) << script << done.err;
         EXPECT_EQ(done.out, expected) << script;
     }
+}
+
+// What travels, unpacked by the real sh, tar and gzip; the archive is of tar(1), too.
+class Arriving : public testing::Test {
+  protected:
+    fs::path home = fs::path(testing::TempDir()) / ("arriving" + std::to_string(::getpid()));
+    fs::path there = home / "there"; // the directory at the other site
+    Arrival arrival{.site = "lyra"};
+
+    Arriving() {
+        fs::create_directories(home / "from/data/.hidden dir");
+        fs::create_directories(there);
+        write(home / "from/data/a file", "first\n");
+        write(home / "from/data/.hidden dir/*", "star\n");
+        write(home / "from/run me", "#!/bin/sh\n");
+        fs::permissions(home / "from/run me", fs::perms::owner_all);
+        fs::create_directories(home / "from/empty");
+        pack();
+    }
+    ~Arriving() override { fs::remove_all(home); }
+
+    static void write(const fs::path &path, const std::string &text) { std::ofstream(path) << text; }
+    static std::string read(const fs::path &path) {
+        std::ifstream file(path);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+    static std::string shell(const std::string &command) {
+        const auto done = util::run({.argv = {"/bin/sh", "-c", command}});
+        EXPECT_TRUE(done && done->status == 0) << command << (done ? done->err : done.error().what);
+        return done ? done->out : "";
+    }
+    void pack() {
+        const auto archive = "'" + (home / "a.tgz").string() + "'";
+        shell("tar -C '" + (home / "from").string() + "' -czf " + archive + " .");
+        arrival.archive = shell("base64 " + archive);
+        arrival.sha256 = shell("sha256sum " + archive).substr(0, 64);
+    }
+    // As Slurm starts it: in the directory, with the word.
+    util::Finished run(const std::string &script, const std::vector<std::string> &before = {}) const {
+        const auto text = guarded_script(script, {"one", "t w o"}, arrival);
+        EXPECT_TRUE(text);
+        const auto path = home / "script";
+        write(path, *text);
+        fs::permissions(path, fs::perms::all);
+        std::vector<std::string> argv{"/usr/bin/env", "-C", there.string(), "SLURM_SPIDERFLOW_MASTER=x/1"};
+        argv.insert(argv.end(), before.begin(), before.end());
+        argv.push_back(path.string());
+        const auto done = util::run({.argv = argv});
+        EXPECT_TRUE(done) << done.error().what;
+        return *done;
+    }
+    [[nodiscard]] bool clean(const fs::path &directory) const { // nothing of the unpacking is left
+        for (const auto &entry : fs::directory_iterator(directory))
+            if (entry.path().filename().string().starts_with(".spiderflow")) return false;
+        return true;
+    }
+};
+
+TEST_F(Arriving, BringsFilesWithTheirNamesAndExecutableBitsBeforeEveryKindOfScript) {
+    for (const auto *script :
+         {"#!/bin/sh\ncat 'data/a file'; echo \"$2\"\n", "#!/bin/bash -eu\ncat 'data/a file'; echo \"$2\"\n",
+          "#!/usr/bin/perl\nprint `cat 'data/a file'`, $ARGV[1], \"\\n\";\n"}) {
+        fs::remove_all(there);
+        fs::create_directories(there);
+        const auto done = run(script);
+        EXPECT_EQ(done.status, 0) << script << done.err;
+        EXPECT_EQ(done.out, "first\nt w o\n") << script;
+        EXPECT_EQ(read(there / "data/.hidden dir/*"), "star\n");
+        EXPECT_TRUE(fs::is_directory(there / "empty"));
+        EXPECT_EQ(::access((there / "run me").c_str(), X_OK), 0);
+        EXPECT_EQ(fs::status(there / "data/a file").permissions() & fs::perms::owner_exec, fs::perms::none);
+        EXPECT_TRUE(clean(there));
+    }
+}
+
+TEST_F(Arriving, LeavesFilesThatAreTheSameUntouchedAndReplacesOthers) {
+    fs::create_directories(there / "data");
+    write(there / "data/a file", "first\n");
+    write(there / "run me", "#!/bin/sh\n"); // the same, but for its executable bit
+    write(there / "data/other", "mine\n");
+    struct stat before {
+    }, after{};
+    ASSERT_EQ(::stat((there / "data/a file").c_str(), &before), 0);
+    EXPECT_EQ(run("#!/bin/sh\n").status, 0);
+    ASSERT_EQ(::stat((there / "data/a file").c_str(), &after), 0);
+    EXPECT_EQ(before.st_ino, after.st_ino);
+    EXPECT_EQ(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+    EXPECT_EQ(::access((there / "run me").c_str(), X_OK), 0);
+    EXPECT_EQ(read(there / "data/other"), "mine\n");
+    write(there / "data/a file", "second\n");
+    EXPECT_EQ(run("#!/bin/sh\n").status, 0);
+    EXPECT_EQ(read(there / "data/a file"), "first\n");
+}
+
+TEST_F(Arriving, MakesAndEntersTheDirectoryOfTheJob) {
+    arrival.directory = "runs/it's s1-17";
+    const auto done = run("#!/bin/sh\npwd; cat 'data/a file'\n");
+    EXPECT_EQ(done.status, 0) << done.err;
+    EXPECT_EQ(done.out, (there / "runs/it's s1-17").string() + "\nfirst\n");
+    EXPECT_FALSE(fs::exists(there / "data"));
+    arrival.archive.clear();
+    EXPECT_EQ(run("#!/usr/bin/perl\nuse Cwd; print getcwd;\n").out, (there / "runs/it's s1-17").string());
+}
+
+TEST_F(Arriving, EndsThePartWithOneLineWhenItIsDamaged) {
+    arrival.sha256[0] = arrival.sha256[0] == '0' ? '1' : '0';
+    const auto done = run("#!/bin/sh\necho ran\n");
+    EXPECT_EQ(done.status, unpacking_failed_status);
+    EXPECT_EQ(done.out, "");
+    EXPECT_TRUE(done.err.starts_with("spiderflow: site lyra: what travels (stage=): it arrived damaged: "))
+        << done.err;
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    EXPECT_TRUE(fs::is_empty(there));
+}
+
+TEST_F(Arriving, EndsThePartWithOneLineWhereItMayNotWrite) {
+    fs::permissions(there, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                               fs::perms::others_exec);
+    std::vector<std::string> nobody;
+    if (::geteuid() == 0) nobody = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+    for (const std::string directory : {"", "runs/1"}) {
+        arrival.directory = directory;
+        const auto done = run("#!/bin/bash\necho ran\n", nobody);
+        EXPECT_EQ(done.status, unpacking_failed_status);
+        EXPECT_EQ(done.out, "");
+        EXPECT_NE(done.err.find("Permission denied"), std::string::npos) << done.err;
+        EXPECT_NE(done.err.find("site lyra: "), std::string::npos) << done.err;
+        EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    }
+    fs::permissions(there, fs::perms::owner_all);
+}
+
+TEST_F(Arriving, EndsThePartWhereADirectoryHasTheNameOfAFile) {
+    fs::create_directories(there / "run me/too");
+    const auto done = run("#!/bin/sh\necho ran\n");
+    EXPECT_EQ(done.status, unpacking_failed_status);
+    EXPECT_NE(done.err.find("./run me is a directory there. Nothing was started."), std::string::npos)
+        << done.err;
+    EXPECT_TRUE(clean(there));
 }
 
 } // namespace

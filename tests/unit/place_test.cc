@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Around a submission: what is asked before, what is sent after, and that nothing is left when it goes wrong.
 #include "cli/common.h"
+#include "cli/exported.h"
 #include "cli/placing.h"
 #include "cli/script.h"
 #include "unit/fake_slurm.h"
@@ -47,6 +48,35 @@ TEST_F(PlaceTest, EverythingTheOtherSitesNeedGoesToTheBroker) {
     ASSERT_TRUE(request);
     EXPECT_EQ(*request, (wire::PlaceRequest{7, "#!/bin/sh\necho hello\n", {"a b", "c"}, {{"X", "1"}}, 027}));
     EXPECT_EQ(slurm.calls("scancel").size(), 0u);
+}
+
+TEST_F(PlaceTest, WhatTravelsGoesWithIt) {
+    const Server broker(placed, socket);
+    slurm.file("vocab.json", "{}\n");
+    submission.travelling = {slurm.folder.string(), {"vocab.json"}};
+    const auto expected = pack(submission.travelling);
+    ASSERT_TRUE(place(socket, submission));
+    const auto seen = broker.requests().at(0);
+    const auto request = wire::parse<wire::PlaceRequest>(seen.substr(seen.find("\r\n\r\n") + 4));
+    ASSERT_TRUE(request);
+    EXPECT_FALSE(request->stage.base64.empty());
+    EXPECT_EQ(request->stage, *expected);
+}
+
+TEST_F(PlaceTest, WhatCannotTravelAnyMoreCancelsTheHomePart) {
+    const Server broker([](const std::string &) { return answer("{}"); }, socket);
+    submission.travelling = {slurm.folder.string(), {"gone.json"}};
+    EXPECT_EQ(place(socket, submission).error(),
+              (Error{Errc::invalid, "job s1-17 is cancelled: stage=gone.json: no such file"}));
+    EXPECT_TRUE(broker.requests().at(0).starts_with("POST /v1/jobs/s1-17/drop "));
+    EXPECT_EQ(slurm.calls("scancel 7").size(), 1u);
+}
+
+TEST_F(PlaceTest, OptionsOfOtherPluginsAreReadFromSbatchsEnvironment) {
+    EXPECT_EQ(spank_options(std::vector<std::string>{
+                  "_SLURM_SPANK_OPTION_pyxis_container_image=nvcr.io#x=1", "_SLURM_SPANK_OPTION_a_flag=",
+                  "SLURM_SPANK__SLURM_SPANK_OPTION_a_flag=(null)", "PATH=/bin"}),
+              (Names{{"pyxis_container_image", "nvcr.io#x=1"}, {"a_flag", ""}}));
 }
 
 TEST_F(PlaceTest, WithoutAHomePartThePlanIsDropped) {
@@ -141,6 +171,9 @@ TEST_F(PlaceTest, AskingForAPlanSendsSpecLimitsAndOptions) {
     EXPECT_EQ(request->cwd, working_directory());
     EXPECT_TRUE(request->test_only);
     EXPECT_EQ(ask_plan(socket, spec, {{"array", "1-3"}}, false).error().code, Errc::invalid);
+    const SpecText staged{spec.text + ",stage=none/here", "gbs=16"};
+    EXPECT_EQ(ask_plan(socket, staged, {{"chdir", "/"}}, false).error().what,
+              "stage=none/here: no such file");
     EXPECT_EQ(broker.requests().size(), 1u);
 }
 

@@ -190,6 +190,7 @@ TEST(Helper, AnswersInLines) {
               (std::vector<std::pair<std::string, std::string>>{{"hold", ""}, {"comment", "a b"}}));
     EXPECT_EQ(reply->environment, (std::vector<std::pair<std::string, std::string>>{
                                       {"SLURM_SPIDERFLOW_DP", "2"}, {"EMPTY", ""}}));
+    EXPECT_EQ(parse_reply("keep stage a%250Ab\n")->keep, std::vector<std::string>{"stage a%0Ab"});
     EXPECT_EQ(parse_reply("fail no model%0Ahere\n")->fail, "no model\nhere");
     EXPECT_EQ(parse_reply("usage: spiderflow\n").error().code, Errc::protocol);
     std::string input;
