@@ -30,8 +30,8 @@ constexpr std::array table{
     SbatchOption{"gpus", 'G', Value::needed, Use::refused, "SBATCH_GPUS",
                  "limit them with --gres=gpu:N and --nodes"},
     SbatchOption{"gpus-per-node", 0, Value::needed, Use::carried, "SBATCH_GPUS_PER_NODE"},
-    SbatchOption{"gpus-per-task", 0, Value::needed, Use::refused, "SBATCH_GPUS_PER_TASK",
-                 "limit them with --gres=gpu:N and --ntasks-per-node"},
+    SbatchOption{"gpus-per-task", 0, Value::needed, Use::carried, "SBATCH_GPUS_PER_TASK",
+                 "a plan has one task for each GPU: --gpus-per-task=1; limit them with --gres=gpu:N", "1"},
     SbatchOption{"gres", 0, Value::needed, Use::carried, "SBATCH_GRES"},
     SbatchOption{"hold", 'H', Value::none, Use::refused, "", "submit it when it may start"},
     SbatchOption{"job-name", 'J', Value::needed, Use::carried, "SBATCH_JOB_NAME"},
@@ -228,8 +228,11 @@ std::optional<Error> refusal(const wire::Names &options) {
                      "a heterogeneous job cannot be a federated one; SpiderFlow chooses the nodes"};
     for (const auto &[name, value] : options) {
         const auto *option = sbatch_option(name);
-        if (option == nullptr || option->use != Use::refused) continue;
-        return Error{Errc::invalid, "--" + name + " is not possible with --spiderflow in this version; " +
+        if (option == nullptr) continue;
+        const bool other = !option->only.empty() && value != option->only;
+        if (option->use != Use::refused && !other) continue;
+        return Error{Errc::invalid, "--" + name + (other ? "=" + value : "") +
+                                        " is not possible with --spiderflow in this version; " +
                                         std::string(option->cure)};
     }
     return std::nullopt;

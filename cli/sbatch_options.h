@@ -28,6 +28,7 @@ struct SbatchOption {
     Use use = Use::carried;
     std::string_view variable = {}; // sbatch's input environment variable
     std::string_view cure = {};     // of refused ones: what to do instead
+    std::string_view only = {};     // the one value that is not refused
 };
 
 std::span<const SbatchOption> sbatch_options();

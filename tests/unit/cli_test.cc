@@ -65,7 +65,7 @@ TEST(SbatchOptions, TheTableHasNoNameAndNoLetterTwice) {
     for (const auto &option : sbatch_options()) {
         EXPECT_TRUE(names.insert(option.name).second) << option.name;
         EXPECT_TRUE(option.letter == 0 || letters.insert(option.letter).second) << option.name;
-        EXPECT_EQ(option.use == Use::refused, !option.cure.empty()) << option.name;
+        EXPECT_EQ(option.use == Use::refused || !option.only.empty(), !option.cure.empty()) << option.name;
     }
 }
 
@@ -99,13 +99,18 @@ TEST(EnvironmentOptions, SbatchsInputVariablesAreOptionsToo) {
 }
 
 TEST(Refusal, WhatAFederatedJobCannotHaveIsNamedWithTheCure) {
-    for (const auto *name : {"array", "begin", "clusters", "dependency", "gpus", "gpus-per-task", "hold"}) {
+    for (const auto *name : {"array", "begin", "clusters", "dependency", "gpus", "hold"}) {
         const auto refused = refusal({{name, "1"}, {"nodes", "2"}});
         ASSERT_TRUE(refused) << name;
         EXPECT_EQ(refused->what.find("--" + std::string(name) + " is not possible"), 0u);
         EXPECT_EQ(refused->what.find('\n'), std::string::npos);
     }
     EXPECT_FALSE(refusal({{"nodes", "2"}, {"comment", "x"}, {"wait", ""}}));
+    EXPECT_FALSE(refusal({{"gpus-per-task", "1"}}));
+    for (const auto *value : {"2", "h100:1", ""})
+        EXPECT_EQ(refusal({{"gpus-per-task", value}})
+                      ->what.find("--gpus-per-task=" + std::string(value) + " is not possible"),
+                  0u);
     EXPECT_TRUE(refusal(script_options("#!/bin/sh\n#SBATCH hetjob\n")));
     EXPECT_TRUE(refusal(read_arguments({"-N1", ":", "-N2", "x.sh"})->options));
 }
