@@ -164,14 +164,22 @@ Result<void> carry_numbers(const wire::Names &options, int gpus_per_node, slurm:
     return {};
 }
 
+// sbatch has put its own directory in front of a relative --output; a site with another has its own.
+std::string file_there(const std::string &path, const coalloc::Job &job, const SiteConfig &site) {
+    const auto home = job.directory + "/";
+    return !site.workdir.empty() && path.starts_with(home) ? path.substr(home.size()) : path;
+}
+
 Result<void> fits(const slurm::Submission &submission, const SiteConfig &site, bool stage) {
     const auto size = static_cast<std::int64_t>(submission.script.size());
     if (size <= site.max_script) return {};
-    const auto megabytes = [](std::int64_t bytes) {
-        return util::number(std::ceil(static_cast<double>(bytes) / 1e5) / 10) + " MB";
+    const bool few = size < 1'000'000;
+    const auto amount = [&](std::int64_t bytes) {
+        return few ? std::to_string(bytes) + " bytes"
+                   : util::number(std::ceil(static_cast<double>(bytes) / 1e5) / 10) + " MB";
     };
-    return Error{Errc::invalid, (stage ? "script and stage are " : "the script is ") + megabytes(size) +
-                                    ", the site takes " + megabytes(site.max_script) +
+    return Error{Errc::invalid, (stage ? "script and stage are " : "the script is ") + amount(size) +
+                                    ", the site takes " + amount(site.max_script) +
                                     "; use a file system that both sites see, or a container image"};
 }
 
@@ -230,9 +238,10 @@ Result<slurm::Submission> submission_of(const coalloc::Job &job, std::size_t ind
          submission.exclusive == "set"))
         submission.exclusive = "true";
     // Two sites may share a file system and give the same job id: the default name tells them apart.
-    submission.output = option(job.options, "output").empty() ? "slurm-%j-" + part.site + ".out"
-                                                              : option(job.options, "output");
-    submission.error = option(job.options, "error");
+    submission.output = option(job.options, "output").empty()
+                            ? "slurm-%j-" + part.site + ".out"
+                            : file_there(option(job.options, "output"), job, site);
+    submission.error = file_there(option(job.options, "error"), job, site);
     submission.nodes = size.nodes;
     submission.tasks = size.tasks;
     submission.tasks_per_node = size.tasks_per_node;

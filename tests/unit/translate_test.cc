@@ -100,6 +100,18 @@ TEST(Translate, OfAWorkdirWithTheJobInItSlurmGetsWhatIsThereBefore) {
     EXPECT_NE(part->script.find("mkdir -p './a-3'"), std::string::npos) << part->script;
 }
 
+TEST(Translate, ARelativeOutputIsRelativeToThePartsDirectory) {
+    auto job = sample("a-3", 3, coalloc::State::placing);
+    job.options = {{"output", "/home/alice/run/log/%j.out"}, {"error", "/var/log/err"}}; // as sbatch has them
+    SiteConfig site;
+    wire::PlaceRequest request;
+    request.script = "#!/bin/sh\n";
+    EXPECT_EQ(submission_of(job, 1, site, "", request, {})->output, "/home/alice/run/log/%j.out");
+    site.workdir = "/w";
+    EXPECT_EQ(submission_of(job, 1, site, "", request, {})->output, "log/%j.out");
+    EXPECT_EQ(submission_of(job, 1, site, "", request, {})->error, "/var/log/err");
+}
+
 TEST(Translate, MoreThanASiteTakesIsRefusedWithBothNumbers) {
     const auto job = sample("a-3", 3, coalloc::State::placing);
     SiteConfig site;
@@ -114,6 +126,10 @@ TEST(Translate, MoreThanASiteTakesIsRefusedWithBothNumbers) {
     request.stage = {};
     request.script += std::string(6'000'000, '#');
     EXPECT_EQ(submission_of(job, 1, site, "", request, {}).error().what.find("the script is 6.1 MB, "), 0u);
+    site.max_script = 4096;
+    request.script = "#!/bin/sh\n" + std::string(5000, '#') + "\n";
+    const auto few = submission_of(job, 1, site, "", request, {}).error().what;
+    EXPECT_NE(few.find(" bytes, the site takes 4096 bytes; "), std::string::npos) << few;
 }
 
 TEST(Translate, AnAddressOfTheConfigurationComesBeforeTheSitesOwn) {
