@@ -4,6 +4,7 @@
 
 #include "broker/translate.h"
 #include "model/trainer.h"
+#include "launch/environment.h"
 #include "plan/planner.h"
 #include "plan/summary.h"
 #include "util/comment.h"
@@ -80,6 +81,7 @@ Result<Plan> Broker::search(JobSpec spec, const std::string &partition) {
         if (plan->outcome != Outcome::planned) continue;
         if (auto good = plan::check(*federation, spec, *plan); !good)
             return std::move(good).error().within("the plan was refused by its check");
+        if (auto can = launch::can_launch(*plan); !can) return std::move(can).error();
         return plan;
     }
     return Error{Errc::refused, plan->reason};
