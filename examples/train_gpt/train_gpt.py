@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Train a small GPT on the bytes of a text, as a pipeline over whatever ranks SpiderFlow gives.
 
-Which layers a process holds, who comes before and after it and who shares its gradients is taken from the
-SPIDERFLOW_* variables alone. Without them one process trains the whole model. The losses do not depend on the
-layout: parameters come from a seed per layer, batches from a seed per step.
+Which layers a process holds, how many micro-batches it keeps in flight, who comes before and after it and who shares
+its gradients is taken from the SPIDERFLOW_* variables, and under torchrun from RANK too. Without them one process
+trains the whole model. The losses do not depend on the layout: parameters come from a seed per layer, batches from a
+seed per step.
 """
 import argparse
 import collections
@@ -33,6 +34,7 @@ class Place:
     dp_size: int = 1
     first: int = 0
     last: int = 0
+    depth: int = 1  # micro-batches in flight
     site: str = "local"
 
     def rank_of(self, stage, dp):
@@ -47,13 +49,39 @@ class Place:
         return self.stage == self.stages - 1
 
 
+# Where srun has started this process itself, each has its variable.
 NUMBERS = {"rank": "RANK", "world": "WORLD_SIZE", "stage": "SPIDERFLOW_STAGE", "stages": "SPIDERFLOW_NSTAGES",
            "dp": "SPIDERFLOW_DP_RANK", "dp_size": "SPIDERFLOW_DP_SIZE", "first": "SPIDERFLOW_FIRST_LAYER",
            "last": "SPIDERFLOW_LAST_LAYER"}
 
 
+def place_by_rank(env):
+    """The variables that torchrun's workers lack: it gives them RANK, and the plan's stages are blocks of ranks."""
+    try:
+        rank, tp, dp = int(env["RANK"]), int(env.get("SPIDERFLOW_TP_SIZE", "1")), int(env["SPIDERFLOW_DP_SIZE"])
+        stage = rank // (tp * dp)
+        first, last = env["SPIDERFLOW_LAYERS"].split(",")[stage].split("-")
+    except (KeyError, IndexError, ValueError, ZeroDivisionError) as error:
+        raise ValueError("no place for this rank in RANK, SPIDERFLOW_DP_SIZE, SPIDERFLOW_TP_SIZE and"
+                         f" SPIDERFLOW_LAYERS: {type(error).__name__}: {error}") from error
+    return {"SPIDERFLOW_STAGE": str(stage), "SPIDERFLOW_DP_RANK": str(rank // tp % dp),
+            "SPIDERFLOW_FIRST_LAYER": first, "SPIDERFLOW_LAST_LAYER": last}
+
+
+def read_depth(env, stage, stages):
+    """Micro-batches in flight at this stage: the plan's, else as many as there are stages from here on."""
+    text = env.get("SPIDERFLOW_DEPTHS") or ",".join(str(stages - index) for index in range(stages))
+    depths = [int(part) if part.isdigit() else 0 for part in text.split(",")]
+    # A stage that waits for more forwards than the stage before it sends would wait for ever.
+    if len(depths) != stages or depths[-1] < 1 or depths != sorted(depths, reverse=True):
+        raise ValueError(f"SPIDERFLOW_DEPTHS={text}: not {stages} numbers that never rise and end above 0")
+    return depths[stage]
+
+
 def read_place(env, layers):
     """The place from the environment, or a one-line reason why it cannot be."""
+    if "SPIDERFLOW_STAGE" not in env and "SPIDERFLOW_LAYERS" in env and "RANK" in env:
+        env = {**env, **place_by_rank(env)}
     if "SPIDERFLOW_STAGE" not in env:
         copies = max(int(env.get(name) or 1) for name in ("WORLD_SIZE", "SLURM_NTASKS"))
         if copies > 1:
@@ -65,7 +93,10 @@ def read_place(env, layers):
         if not env.get(name, "").isdigit():
             raise ValueError(f"{name}={env.get(name, '')}: not a number")
     numbers = {field: int(env[name]) for field, name in NUMBERS.items()}
-    place = Place(site=env.get("SPIDERFLOW_SITE", "?"), **numbers)
+    if not numbers["stage"] < numbers["stages"]:
+        raise ValueError(f"there is no stage {numbers['stage']} of {numbers['stages']}")
+    depth = read_depth(env, numbers["stage"], numbers["stages"])
+    place = Place(site=env.get("SPIDERFLOW_SITE", "?"), depth=depth, **numbers)
     if env.get("SPIDERFLOW_NLAYERS", str(layers)) != str(layers):
         raise ValueError(f"the plan is for {env['SPIDERFLOW_NLAYERS']} layers, the model has {layers}")
     if place.world != place.stages * place.dp_size or place.rank != place.rank_of(place.stage, place.dp):
@@ -208,13 +239,12 @@ class Pipeline:
     def step(self, batch):
         """Leaves the gradients of these micro-batches in the stage; returns their share of the loss."""
         in_flight = collections.deque()
-        warm_up = self.place.stages - 1 - self.place.stage
         loss = 0.0
         for index, (tokens, targets) in enumerate(batch):
             in_flight.append((index, *self.forward(index, tokens, targets)))
             if self.place.is_last:
                 loss += in_flight[-1][2].item()
-            if len(in_flight) > warm_up:
+            if len(in_flight) == self.place.depth:
                 self.backward(*in_flight.popleft())
         while in_flight:
             self.backward(*in_flight.popleft())
@@ -306,7 +336,7 @@ def main():
         sys.exit(f"train_gpt: {options.config}: no {error}")
     node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
     print(f"rank {place.rank} of {place.world}: site {place.site} node {node} stage {place.stage}"
-          f" layers {place.first}-{place.last} dp {place.dp}", flush=True)
+          f" layers {place.first}-{place.last} dp {place.dp} local {os.environ.get('LOCAL_RANK', 0)}", flush=True)
     train(config, place, options)
 
 
