@@ -11,7 +11,7 @@
 # its flag. Activation checkpointing is no flag: CONFIG must choose what the plan says, FullAC or SelectiveAC for
 # recompute=full and selective. See spiderflow-launch(7).
 export MODULE=${MODULE:-llama3} CONFIG=${CONFIG:-llama3_8b}
-own=(--training.max_context_length 8192 --training.steps 1000
+own=(--training.steps 1000
      --comm.init_timeout_seconds 1800 --comm.train_timeout_seconds 600)
 
 # SPIDERFLOW_TRAINER_ARGS is there in the tasks of a step, not in this script: a shell of the task expands it.

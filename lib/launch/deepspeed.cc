@@ -15,6 +15,22 @@ bool is_even(const Plan &plan) {
     });
 }
 
+constexpr int one_node = 8; // src/nanotron/parallel/context.py
+
+std::size_t nodes_of(const Plan &plan) {
+    std::size_t nodes = 0;
+    for (const auto &part : plan.parts)
+        nodes += part.nodes.size();
+    return nodes;
+}
+
+bool has_equal_nodes(const Plan &plan) {
+    for (const auto &part : plan.parts)
+        for (const auto &node : part.nodes)
+            if (node.size() != plan.parts.front().nodes.front().size()) return false;
+    return true;
+}
+
 std::string layer_counts(const Plan &plan) {
     std::string text;
     for (const auto &stage : plan.stages)
@@ -48,6 +64,14 @@ Result<Launch> nanotron(const Plan &plan) {
     if (!is_even(plan))
         return Error{Errc::invalid, "nanotron splits layers by their cost and cannot be told " +
                                         layer_counts(plan) + ": use layers=even"};
+    if (!has_consecutive_ranks(plan) || !has_equal_nodes(plan))
+        return Error{Errc::invalid,
+                     "nanotron wants consecutive ranks on each node, and the same number on all: use "
+                     "sites and sizes that give them, such as dp=1"};
+    if (world_size(plan) <= one_node && nodes_of(plan) > 1)
+        return Error{Errc::invalid, "nanotron takes " + std::to_string(world_size(plan)) +
+                                        " ranks for those of one node (up to " + std::to_string(one_node) +
+                                        "), the plan has " + std::to_string(nodes_of(plan)) + " nodes"};
     Launch launch;
     launch.notes.push_back("nanotron reads its sizes from its YAML only: dp: " + std::to_string(plan.dp) +
                            ", pp: " + std::to_string(plan.pp) + ", tp: " + std::to_string(plan.tp) +

@@ -2,6 +2,7 @@
 #include "launch/environment.h"
 
 #include "launch/render.h"
+#include "launch/trainers.h"
 #include "model/json.h"
 #include "util/text.h"
 
@@ -57,14 +58,6 @@ std::string node_ranks_of(const Plan &plan, const Part &part) {
         ranks.push_back(std::to_string(before));
     }
     return util::join(ranks, ",");
-}
-
-bool has_consecutive_ranks(const Plan &plan) {
-    for (const auto &part : plan.parts)
-        for (const auto &node : part.nodes)
-            for (std::size_t i = 1; i < node.size(); ++i)
-                if (rank_of(plan, node[i], 0) != rank_of(plan, node[i - 1], 0) + plan.tp) return false;
-    return true;
 }
 
 std::string depths_of(const Plan &plan) {

@@ -53,6 +53,14 @@ int layers_in(const Stage &stage) { return stage.last_layer - stage.first_layer 
 
 int batch_of(const Plan &plan) { return plan.micro_batch * plan.micro_batches * plan.dp; }
 
+bool has_consecutive_ranks(const Plan &plan) {
+    for (const auto &part : plan.parts)
+        for (const auto &node : part.nodes)
+            for (std::size_t i = 1; i < node.size(); ++i)
+                if (rank_of(plan, node[i], 0) != rank_of(plan, node[i - 1], 0) + plan.tp) return false;
+    return true;
+}
+
 bool has_usual_depths(const Plan &plan) {
     for (int i = 0; i < plan.pp; ++i)
         if (plan.stages[static_cast<std::size_t>(i)].depth != std::min(plan.pp - i, plan.micro_batches))

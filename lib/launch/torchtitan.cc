@@ -44,6 +44,7 @@ Result<Launch> torchtitan(const Plan &plan) {
     add(launch, "--parallelism.data_parallel_shard_degree", together);
     add(launch, "--parallelism.context_parallel_degree", 1);
     add(launch, "--training.num_tokens_per_microbatch_per_dp_rank", plan.micro_batch * plan.sequence);
+    add(launch, "--training.max_context_length", plan.sequence);
     if (plan.pp == 1 && plan.micro_batches > 1)
         add(launch, "--training.num_tokens_per_train_step",
             std::to_string(std::int64_t{batch_of(plan)} * plan.sequence));

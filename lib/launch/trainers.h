@@ -16,6 +16,8 @@ void add(Launch &launch, std::string option, int value);
 int layers_in(const Stage &stage);
 int batch_of(const Plan &plan); // sequences of an iteration
 
+bool has_consecutive_ranks(const Plan &plan); // on each node
+
 // The depths are those of 1F1B, P - i, which these trainers keep.
 bool has_usual_depths(const Plan &plan);
 Error depths_not_kept(const Plan &plan, std::string_view trainer);

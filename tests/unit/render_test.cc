@@ -184,6 +184,7 @@ TEST(Torchtitan, IsToldDegreesModulesAndSchedule) {
               "--parallelism.pipeline_parallel_degree 3 --parallelism.tensor_parallel_degree 2 "
               "--parallelism.data_parallel_replicate_degree 2 --parallelism.data_parallel_shard_degree 1 "
               "--parallelism.context_parallel_degree 1 --training.num_tokens_per_microbatch_per_dp_rank 8192 "
+              "--training.max_context_length 4096 "
               "--parallelism.num_pp_microbatches 8 --parallelism.pipeline_parallel_schedule 1F1B "
               "--parallelism.pipeline_parallel_schedule_csv @schedule.csv@ "
               "--parallelism.module_fqns_per_model_part "
@@ -261,6 +262,24 @@ TEST(Nanotron, CannotBeToldAnUnevenSplit) {
     const auto launch = render(example(), Trainer::nanotron);
     ASSERT_FALSE(launch);
     EXPECT_NE(launch.error().what.find("layers=even"), std::string::npos);
+}
+
+// nanotron: LOCAL_RANK must be the place of RANK among as many as this node has.
+TEST(Nanotron, WantsTheSameNumberOfConsecutiveRanksOnEachNode) {
+    auto plan = example();
+    plan.stages[1] = {4, 7, 2, 0, 0, 0, 0, {}, {}}, plan.stages[2] = {8, 11, 1, 0, 0, 0, 0, {}, {}};
+    const auto uneven = render(plan, Trainer::nanotron); // nodes of 4, 2, 4 and 2 ranks
+    ASSERT_FALSE(uneven);
+    EXPECT_NE(uneven.error().what.find("same number"), std::string::npos) << uneven.error().what;
+    plan.parts = {{"s1", "h100", {{{0, 0}, {0, 1}}, {{1, 0}, {1, 1}}}}, {"s2", "a100", {{{2, 0}, {2, 1}}}}};
+    const auto launch = render(plan, Trainer::nanotron);
+    ASSERT_TRUE(launch) << launch.error().what;
+    EXPECT_NE(launch->notes.at(0).find("batch_accumulation_per_replica: 8"), std::string::npos);
+    std::swap(plan.parts[0].nodes[0][1], plan.parts[0].nodes[1][0]);
+    EXPECT_FALSE(render(plan, Trainer::nanotron)) << "0.0 and 1.0 are no neighbours";
+    std::swap(plan.parts[0].nodes[0][1], plan.parts[0].nodes[1][0]);
+    plan.tp = 1; // six ranks
+    EXPECT_FALSE(render(plan, Trainer::nanotron)) << "it would take them all for one node's";
 }
 
 TEST(Arguments, CanBeExpandedUnquotedByAShell) {
