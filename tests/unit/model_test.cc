@@ -193,9 +193,10 @@ TEST(PlanJson, HasTheKeysThatProgramsReadAndInTheirOrder) {
     std::vector<std::string> keys;
     for (const auto &[key, value] : json.items())
         keys.push_back(key);
-    EXPECT_EQ(keys, (std::vector<std::string>{"outcome", "reason", "parallel", "family", "start_seconds",
-                                              "iteration", "home_alone_seconds", "stages", "boundaries",
-                                              "sites", "alternatives", "search"}));
+    EXPECT_EQ(keys, (std::vector<std::string>{"outcome", "reason", "trainer", "launcher", "single_gpu_view",
+                                              "parallel", "family", "start_seconds", "iteration",
+                                              "home_alone_seconds", "stages", "boundaries", "sites",
+                                              "alternatives", "search"}));
     EXPECT_EQ(json["sites"][0]["gpus"], 4);
     EXPECT_EQ(json["sites"][0]["nodes"], 1);
     EXPECT_EQ(print_json(json["sites"][0]["slots"]), "[[0,0],[0,1]]");
@@ -297,6 +298,10 @@ TEST(JobJson, WhatIsPrintedReadsBackTheSame) {
         spec.home = chance.text();
         spec.depth = chance.number(-2, 3);
         if (chance.flip()) spec.sends = chance.flip() ? Sends::async : Sends::blocking;
+        if (chance.flip()) spec.even_layers = chance.flip();
+        spec.launcher = chance.flip() ? Launcher::srun : Launcher::torchrun;
+        spec.travelling = {chance.text(), chance.text()};
+        spec.single_gpu_view = chance.flip();
         const auto back = job_spec_from_json(*parse_json(print_json(to_json(spec))));
         ASSERT_TRUE(back) << back.error().what;
         ASSERT_EQ(*back, spec) << print_json(to_json(spec));

@@ -13,8 +13,8 @@ namespace spider::model {
 namespace {
 
 constexpr auto keys =
-    "keys: model, seq, gbs, mbs, iterations, trainer, sites, precision, sync, on_failure, tp, pp, "
-    "dp, recompute, objective, depth, sends";
+    "keys: model, seq, gbs, mbs, iterations, trainer, launcher, layers, stage, single_gpu_view, "
+    "sites, precision, sync, on_failure, tp, pp, dp, recompute, objective, depth, sends";
 
 class Spec : public testing::Test {
   protected:
@@ -100,6 +100,32 @@ TEST_F(Spec, FilesHaveTheSameKeys) {
     EXPECT_EQ(read("gbs=64", "job.toml")->global_batch, 64);
 }
 
+TEST_F(Spec, SaysHowTheTrainerIsStartedAndWhatTravels) {
+    auto spec = read("model=gpt2.json,gbs=8,trainer=nanotron,launcher=torchrun,layers=free,stage=a.py+conf/x,"
+                     "single_gpu_view=yes")
+                    .value();
+    EXPECT_EQ(spec.trainer, Trainer::nanotron);
+    EXPECT_EQ(spec.launcher, Launcher::torchrun);
+    EXPECT_EQ(spec.even_layers, false);
+    EXPECT_EQ(spec.travelling, (std::vector<std::string>{"a.py", "conf/x"}));
+    EXPECT_TRUE(spec.single_gpu_view);
+    EXPECT_EQ(job_spec_from_json(to_json(spec)).value(), spec);
+    spec = read("model=gpt2.json,gbs=8").value();
+    EXPECT_EQ(spec.even_layers, std::nullopt);
+    EXPECT_EQ(job_spec_from_json(to_json(spec)).value(), spec);
+}
+
+TEST_F(Spec, WhatTravelsStaysBelowTheWorkingDirectory) {
+    for (const auto *bad : {"/etc/passwd", "../x", "a/../../x", "a+", "+a", "a++b"})
+        EXPECT_EQ(trouble("stage=" + std::string(bad)),
+                  "--spiderflow: stage=" + std::string(bad) +
+                      ": expected paths below the working directory with '+' "
+                      "between them");
+    EXPECT_EQ(trouble("launcher=mpirun"), "--spiderflow: launcher=mpirun: expected srun or torchrun");
+    EXPECT_EQ(trouble("layers=odd"), "--spiderflow: layers=odd: expected even or free");
+    EXPECT_EQ(trouble("single_gpu_view=1"), "--spiderflow: single_gpu_view=1: expected yes or no");
+}
+
 TEST_F(Spec, MistakesInTheTextAreOneLineWithTheCure) {
     EXPECT_EQ(trouble("modl=x"),
               std::string("--spiderflow: unknown key 'modl' (did you mean 'model'?); ") + keys);
@@ -116,8 +142,9 @@ TEST_F(Spec, MistakesInTheTextAreOneLineWithTheCure) {
         EXPECT_EQ(trouble("gbs=" + std::string(bad)),
                   "--spiderflow: gbs=" + std::string(bad) + ": expected a whole number of at least 1");
     EXPECT_EQ(trouble("tp=0"), "--spiderflow: tp=0: expected a whole number of at least 1");
-    EXPECT_EQ(trouble("trainer=magic"),
-              "--spiderflow: trainer=magic: expected plain, megatron, torchtitan, deepspeed or torchrun");
+    EXPECT_EQ(
+        trouble("trainer=magic"),
+        "--spiderflow: trainer=magic: expected plain, megatron, torchtitan, deepspeed, nanotron or torchrun");
     for (const auto *bad : {"0", "-2", "deep", "1.5"})
         EXPECT_EQ(trouble("depth=" + std::string(bad)),
                   "--spiderflow: depth=" + std::string(bad) +
