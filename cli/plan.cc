@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/planning.h"
+#include "launch/render.h"
 #include "plan/summary.h"
 #include "wire/client.h"
 
@@ -22,6 +23,10 @@ int run(const std::string &socket, const Given &given) {
     if (given.json) print_json(model::to_json(planned.plan));
     if (const int status = judge(planned.plan); status != success) return status;
     if (!given.json) print_lines(plan::table(planned.plan, federation));
+    if (!given.json)
+        if (const auto launch = launch::render(planned.plan, planned.plan.trainer))
+            for (const auto &note : launch->notes)
+                print_line("trainer     " + note);
     if (!given.json && !planned.line.empty()) print_line(printable(planned.line));
     return given.request.svg.empty() ? success : write_picture(planned.plan, federation, given.request.svg);
 }
