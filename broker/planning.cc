@@ -3,8 +3,8 @@
 #include "broker/broker.h"
 
 #include "broker/translate.h"
-#include "model/trainer.h"
 #include "launch/environment.h"
+#include "model/trainer.h"
 #include "plan/planner.h"
 #include "plan/summary.h"
 #include "util/comment.h"
@@ -106,6 +106,26 @@ Result<void> Broker::one_gpu_per_task(const wire::PlanRequest &request) const {
     return {};
 }
 
+namespace {
+
+coalloc::Job planned_job(const Caller &caller, const wire::PlanRequest &request, const Plan &plan,
+                         Seconds now) {
+    coalloc::Job job;
+    job.user = caller.name;
+    job.uid = caller.uid;
+    job.plan = plan;
+    job.state = State::planned;
+    job.reason = "planned";
+    job.submitted = job.entered = now;
+    job.user_comment = option(request.options, "comment");
+    job.options.insert(request.options.begin(), request.options.end());
+    job.options.erase("export"); // "NAME=value" may be a secret, and the journal keeps the options
+    job.directory = directory_at_home(request);
+    return job;
+}
+
+} // namespace
+
 Result<Json> Broker::make_plan(const Caller &caller, const wire::PlanRequest &request) {
     auto spec = request.spec;
     spec.home = config_.home;
@@ -121,17 +141,7 @@ Result<Json> Broker::make_plan(const Caller &caller, const wire::PlanRequest &re
     reply.plan = *plan;
     reply.line = plan::summary(*plan);
 
-    Job job;
-    job.user = caller.name;
-    job.uid = caller.uid;
-    job.plan = *plan;
-    job.state = State::planned;
-    job.reason = "planned";
-    job.submitted = job.entered = clock_.now();
-    job.user_comment = option(request.options, "comment");
-    job.options.insert(request.options.begin(), request.options.end());
-    job.options.erase("export"); // "NAME=value" may be a secret, and the journal keeps the options
-    job.directory = directory_at_home(request);
+    auto job = planned_job(caller, request, *plan, clock_.now());
     for (const auto &part : plan->parts)
         job.parts.push_back(
             {.site = part.site, .user = mapped(sites_.line(part.site)->config.users, caller.name)});
