@@ -53,9 +53,16 @@ def build(prefix, sites, root):
         batch(site.namespace, [
             f"link add wan0 type veth peer name {port} netns {hub}",
             f"addr add {site.address}/16 dev wan0",
-            *(f"addr add {node.address}/16 dev wan0" for node in site.nodes),
+            *(f"addr add {node.address}{'/64 nodad' if ':' in node.address else '/16'} dev wan0" for node in site.nodes),
             "link set wan0 up"])
         batch(hub, [f"link set {port} master br0 up"])
+
+
+def lose(site, other, word):
+    """Add or delete the rules that drop what the nodes of two sites send from their own addresses to the other."""
+    for here, there in ((site, other), (other, site)):
+        batch(here.namespace, [f"rule {word} from {node.address} to {there.subnet}.{there.index}.0/24 blackhole"
+                               for node in here.nodes])
 
 
 def inhabitants(inodes):

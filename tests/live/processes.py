@@ -58,9 +58,11 @@ def spawn(argv, log, env):
 def listens(pid, port):
     """Whether somebody listens on the TCP port in the process's network namespace."""
     with contextlib.suppress(OSError):
-        with open(f"/proc/{pid}/net/tcp", encoding="ascii") as table:
-            return any(row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port
-                       for row in (line.split() for line in table) if row[0] != "sl")
+        for name in ("tcp", "tcp6"):
+            with open(f"/proc/{pid}/net/{name}", encoding="ascii") as table:
+                if any(row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port
+                       for row in (line.split() for line in table) if row[0] != "sl"):
+                    return True
     return False
 
 

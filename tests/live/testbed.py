@@ -98,10 +98,12 @@ class Testbed:
 
     # -- up
 
-    def up(self, count=2, nodes=2, gpus=4, gpu_type="h100", cpus=16, plugstack=(), conf=(), wait=60,
-           report=print):
-        """Bring `count` sites up and wait until all their nodes are idle. nodes, gpus, gpu_type and cpus may
-        be lists, one value per site. Whatever goes wrong, nothing stays up."""
+    def up(self, count=2, nodes=2, gpus=4, gpu_type="h100", cpus=16, addresses="ipv4", names=None, plugstack=(),
+           conf=(), wait=60, report=print):
+        """Bring `count` sites up and wait until all their nodes are idle. nodes, gpus, gpu_type, cpus and
+        addresses may be lists, one value per site; of gpus such a value may itself be a list, one per node.
+        names: {"s1": host list} for sites whose nodes are not called s1-n1, s1-n2, …; it says how many they are.
+        Whatever goes wrong, nothing stays up."""
         began = time.monotonic()
         with self.locked(), processes.signals_held() as self.interrupts:
             self.load()
@@ -113,10 +115,13 @@ class Testbed:
                                    " choose another --prefix")
             if not self.mine():
                 raise TestbedError(f"{self.root} holds other files: choose another --root")
+            if strange := sorted(set(names or {}) - {f"s{i}" for i in range(1, count + 1)}):
+                raise TestbedError(f"names for {' '.join(strange)}: the sites are s1 to s{count}")
             for user in USERS:
                 ensure_account(user)
             ensure_account(REST_USER, "/usr/sbin/nologin")
-            self.sites = [self.describe(i, nodes, gpus, gpu_type, cpus) for i in range(1, count + 1)]
+            self.sites = [self.describe(i, names or {}, nodes, gpus, gpu_type, cpus, addresses)
+                          for i in range(1, count + 1)]
             try:
                 os.makedirs(self.root, mode=0o755, exist_ok=True)
                 os.chmod(self.root, 0o755)
@@ -127,12 +132,16 @@ class Testbed:
                 self.remove()
                 raise
 
-    def describe(self, index, nodes, gpus, gpu_type, cpus):
-        def own(value):
+    def describe(self, index, names, nodes, gpus, gpu_type, cpus, addresses):
+        def own(value, index=index):
             return value[(index - 1) % len(value)] if isinstance(value, (list, tuple)) else value
 
-        return slurmconf.Site(index, f"{self.root}/s{index}", f"{self.prefix}-{index}", self.subnet,
-                              int(own(nodes)), int(own(gpus)), own(gpu_type), int(own(cpus)))
+        hosts = slurmconf.expand(names.get(f"s{index}") or f"s{index}-n[1-{own(nodes)}]")
+        if own(addresses) not in slurmconf.ADDRESSES:
+            raise TestbedError(f"addresses {own(addresses)}: known are {' '.join(slurmconf.ADDRESSES)}")
+        return slurmconf.Site(index, f"{self.root}/s{index}", f"{self.prefix}-{index}", self.subnet, hosts,
+                              [int(own(own(gpus), node)) for node in range(1, len(hosts) + 1)], own(gpu_type),
+                              int(own(cpus)), own(addresses))
 
     def build(self, plugstack, conf):
         for user in USERS:
@@ -146,13 +155,15 @@ class Testbed:
             for folder in ("ctld", "run", "log"):
                 shutil.chown(site.path(folder), "slurm", "slurm")
             shutil.chown(site.path("munge"), "munge", "munge")
-            for gpu in range(site.gpus):
+            for gpu in range(max(site.gpus)):
                 # Clones of /dev/null: with plain files slurmd sets no CUDA_VISIBLE_DEVICES.
                 os.mknod(site.path("dev", f"gpu{gpu}"), 0o020666, os.makedev(1, 3))
             write(site.path("jwt_hs256.key"), os.urandom(32), 0o600, "slurm")
             write(site.path("munge/munge.key"), os.urandom(128), 0o400, "munge")
             write(site.path("etc/slurm.conf"), slurmconf.slurm_conf(site, conf))
             write(site.path("etc/gres.conf"), slurmconf.gres_conf(site))
+            if site.hosts_file:
+                write(site.hosts_file, slurmconf.hosts(site))
             self.plugstack(site, plugstack)
             write(self.token_file(site), self.token(site, "slurm", TOKEN_LIFE) + "\n", 0o600)
         netns.build(self.prefix, self.sites, self.root)
@@ -178,8 +189,9 @@ class Testbed:
             wait(site, "slurmrestd", functools.partial(self.listens, site, "slurmrestd", REST_PORT))
             for node in site.nodes:
                 wait(site, node.name, functools.partial(self.idle, site, node))
-            report(f"{site.name}: {site.node_count} nodes idle, {site.gpus} {site.gpu_type} each,"
-                   f" {self.url(site)}, {time.monotonic() - began:.1f} s")
+            gpus = "+".join(map(str, site.gpus)) if len(set(site.gpus)) > 1 else f"{site.gpus[0]} each"
+            report(f"{site.name}: {len(site.nodes)} nodes idle, {site.gpu_type} {gpus}, {self.url(site)},"
+                   f" {time.monotonic() - began:.1f} s")
 
     def wait_for(self, site, daemon, ready, deadline):
         while not ready():
@@ -276,6 +288,16 @@ class Testbed:
         inside = os.listdir(self.root) if os.path.exists(self.root) else []
         return "state.json" in inside or all(name.startswith(".new-") for name in inside)
 
+    # -- trouble between sites
+
+    def cut(self, site, other):
+        """What the nodes of one site send to the other is lost in silence, and the other way round. The login
+        hosts, the broker with them, still reach everything."""
+        netns.lose(self.site(site), self.site(other), "add")
+
+    def mend(self, site, other):
+        netns.lose(self.site(site), self.site(other), "del")
+
     # -- what a site offers
 
     def url(self, site):
@@ -308,8 +330,12 @@ class Testbed:
     def enter(self, site, host, user=None):
         """Words before a command that is to run at the site. Each of them execs the next: the pid stays the
         command's. Not `ip netns exec`: it mounts /sys anew, and slurmd finds no cgroups."""
-        words = ["nsenter", f"--net={netns.HERE}/{site.namespace}", "unshare", "--uts", "sh", "-c",
-                 'hostname "$0" && exec "$@"', host]
+        words = ["nsenter", f"--net={netns.HERE}/{site.namespace}", "unshare", "--uts"]
+        begin = 'printf %s "$0" >/proc/sys/kernel/hostname && exec "$@"'  # hostname(1) refuses "rack0_blade0"
+        if site.hosts_file:
+            words.append("--mount")
+            begin = f"mount --bind '{site.hosts_file}' /etc/hosts && {begin}"
+        words += ["sh", "-c", begin, host]
         if user and user != "root":
             words += ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--init-groups"]
         return words
