@@ -114,6 +114,9 @@ void before_batch_script(spank_t spank, const Settings &settings, const std::str
     if (const auto master = parse_master(word); !master) fail(job, master.error().what);
     ::spank_setenv(spank, carrier::master, word.c_str(), 1);
     ::spank_setenv(spank, carrier::local_job, std::to_string(here).c_str(), 1);
+    // sbatch keeps the count of the user's own --ntasks-per-node, and srun would leave nodes out for it.
+    for (const char *name : {"SLURM_NTASKS", "SLURM_NPROCS"})
+        ::spank_setenv(spank, name, std::to_string(carriers->tasks()).c_str(), 1);
     ::spank_unsetenv(spank,
                      carrier::submit); // or a nested sbatch would take itself for that of `spiderflow submit`
 }

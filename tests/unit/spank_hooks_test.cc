@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The plugin's hooks, called as sbatch, srun and slurmstepd call them. Each case runs in a child of its own.
+// The plugin's hooks, called as sbatch and salloc call them. Each case runs in a child of its own; those of
+// steps: spank_steps_test.cc.
 #include "fake_spank.h"
 #include "spank_start.h"
 

@@ -169,7 +169,8 @@ TEST(BatchStep, TakesTheWordAndNoRank) {
     const auto outcome = batch("RUNNING|mine spiderflow=s1-17/1 go=10.77.1.1/29501");
     EXPECT_EQ(outcome.status, 0);
     EXPECT_EQ(outcome.err, "");
-    EXPECT_EQ(outcome.out, "SLURM_SPIDERFLOW_LOCALJOB=12\nSLURM_SPIDERFLOW_MASTER=10.77.1.1/29501\n");
+    EXPECT_EQ(outcome.out, "SLURM_NPROCS=3\nSLURM_NTASKS=3\nSLURM_SPIDERFLOW_LOCALJOB=12\n"
+                           "SLURM_SPIDERFLOW_MASTER=10.77.1.1/29501\n");
 }
 
 TEST(BatchStep, EndsWithOneLineWhenItsJobEndsOrIsNotOurs) {
