@@ -114,12 +114,12 @@ Environment carriers(const Plan &plan, const Part &part, const std::string &job,
 }
 
 Result<void> can_launch(const Plan &plan) {
+    const auto launch = render(plan, plan.trainer);
+    if (!launch) return launch.error();
     if (plan.launcher == Launcher::torchrun && !has_consecutive_ranks(plan))
         return Error{Errc::invalid,
                      "torchrun gives each node consecutive ranks, and this plan has others: use "
                      "launcher=srun, a task for each GPU"};
-    const auto launch = render(plan, plan.trainer);
-    if (!launch) return launch.error();
     for (const auto &part : plan.parts)
         for (const auto &[name, value] : carriers(plan, part, "", 1))
             if (value.size() > longest_value)

@@ -6,10 +6,15 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace spider::launch {
 
 namespace {
+
+constexpr std::int64_t most_ranks = 10'000'000; // as the plugin takes
+constexpr int most_layers = 1'000'000;
+constexpr double most_sequences = 1e9; // of an iteration, as SPEC takes; tokens of a micro-batch
 
 Result<Launch> nothing(const Plan &) { return Launch{}; }
 
@@ -23,9 +28,41 @@ constexpr std::array rows{
     Row{Trainer::nanotron, nanotron},     Row{Trainer::torchrun, nothing},
 };
 
+// A plan may come from a file that somebody wrote: what the functions here take for granted.
+Result<void> is_whole(const Plan &plan) {
+    const auto broken = [](const std::string &why) { return Error{Errc::invalid, "plan: " + why}; };
+    const auto slots = std::int64_t{plan.pp} * plan.dp;
+    if (plan.tp < 1 || plan.pp < 1 || plan.dp < 1 || slots * plan.tp > most_ranks)
+        return broken("sizes that no job has");
+    if (1.0 * plan.micro_batch * plan.micro_batches * plan.dp > most_sequences ||
+        1.0 * plan.micro_batch * plan.sequence > most_sequences)
+        return broken("a batch that no job has");
+    if (plan.stages.size() != static_cast<std::size_t>(plan.pp))
+        return broken(std::to_string(plan.stages.size()) + " stages, pp is " + std::to_string(plan.pp));
+    for (int next = 0; const auto &stage : plan.stages) {
+        if (stage.first_layer != next || stage.last_layer < next || stage.last_layer > most_layers)
+            return broken("stages that do not hold layer after layer");
+        next = stage.last_layer + 1;
+    }
+    std::set<Slot> seen;
+    for (const auto &part : plan.parts)
+        for (const auto &node : part.nodes) {
+            if (node.empty()) return broken("site " + part.site + ": a node without a slot");
+            for (const auto &slot : node)
+                if (slot.stage < 0 || slot.stage >= plan.pp || slot.dp < 0 || slot.dp >= plan.dp ||
+                    !seen.insert(slot).second)
+                    return broken("site " + part.site + ": slot " + std::to_string(slot.stage) + "." +
+                                  std::to_string(slot.dp) + " is none of the plan, or there twice");
+        }
+    if (static_cast<std::int64_t>(seen.size()) != slots)
+        return broken(std::to_string(seen.size()) + " slots, pp x dp is " + std::to_string(slots));
+    return {};
+}
+
 } // namespace
 
 Result<Launch> render(const Plan &plan, Trainer trainer) {
+    if (auto whole = is_whole(plan); !whole) return std::move(whole).error();
     for (const auto &row : rows)
         if (row.trainer == trainer) return row.render(plan);
     return Launch{};

@@ -10,6 +10,8 @@ namespace spider::launch {
 
 namespace {
 
+constexpr std::int64_t most_operations = 4'000'000; // of all stages; about 40 MB of text
+
 // "tok_embeddings,layers.0": the modules of one stage.
 std::string modules_of(const Plan &plan, const Stage &stage) {
     std::vector<std::string> names;
@@ -36,6 +38,11 @@ void add_pipeline(const Plan &plan, Launch &launch) {
 } // namespace
 
 Result<Launch> torchtitan(const Plan &plan) {
+    const auto operations = 2 * std::int64_t{plan.pp} * plan.micro_batches;
+    if (plan.pp > 1 && operations > most_operations)
+        return Error{Errc::invalid, "torchtitan would read a schedule of " + std::to_string(operations) +
+                                        " operations, more than " + std::to_string(most_operations) +
+                                        ": use a larger mbs, or fewer stages"};
     Launch launch;
     const int together = Sites(plan).members_together();
     add(launch, "--parallelism.pipeline_parallel_degree", plan.pp);

@@ -342,14 +342,45 @@ TEST(PlanText, LosesItsBoundariesBeforeItIsLeftOut) {
     EXPECT_EQ(plan_text(plan, 100), "");
 }
 
+// spiderflow launch reads plans from files.
+TEST(CanLaunch, APlanThatIsNotWholeIsOneLineAndNeverACrash) {
+    const std::vector<std::pair<void (*)(Plan &), const char *>> broken{
+        {[](Plan &plan) { plan.parts[0].nodes[0][0].stage = 7; }, "slot 7.0"},
+        {[](Plan &plan) { plan.parts[0].nodes[0][0].dp = 1; }, "slot 0.1"},
+        {[](Plan &plan) { plan.parts[0].nodes[0].clear(); }, "a node without a slot"},
+        {[](Plan &plan) { plan.parts.clear(); }, "0 slots, pp x dp is 6"},
+        {[](Plan &plan) { plan.stages.pop_back(); }, "2 stages, pp is 3"},
+        {[](Plan &plan) { plan.stages[1].first_layer = 9; }, "layer after layer"},
+        {[](Plan &plan) { plan.stages[2].last_layer = 2'000'000'000; }, "layer after layer"},
+        {[](Plan &plan) { plan.pp = plan.dp = 2'000'000'000; }, "sizes that no job has"},
+        {[](Plan &plan) { plan.micro_batches = 2'000'000'000; }, "a batch that no job has"},
+        {[](Plan &plan) { plan.micro_batch = 1'000'000, plan.micro_batches = 1, plan.sequence = 1'000'000; },
+         "a batch that no job has"},
+    };
+    for (const auto &[damage, why] : broken)
+        for (const auto trainer : {Trainer::plain, Trainer::megatron, Trainer::torchtitan, Trainer::deepspeed,
+                                   Trainer::nanotron, Trainer::torchrun}) {
+            auto plan = example();
+            damage(plan);
+            plan.trainer = trainer;
+            const auto can = can_launch(plan);
+            ASSERT_FALSE(can) << why;
+            EXPECT_NE(can.error().what.find(why), std::string::npos) << can.error().what;
+        }
+    auto plan = example();
+    plan.trainer = Trainer::torchtitan, plan.micro_batches = 1'000'000;
+    EXPECT_NE(can_launch(plan).error().what.find("6000000 operations"), std::string::npos);
+}
+
 TEST(CanLaunch, APlanTooLargeForAnEnvironmentIsRefusedWithTheVariable) {
     auto plan = example();
     plan.trainer = Trainer::plain;
     EXPECT_TRUE(can_launch(plan));
-    plan.dp = 20000, plan.pp = 3;
+    plan.dp = 20000;
     auto &node = plan.parts[0].nodes[0];
-    for (int d = 2; d < 20000; ++d)
-        node.push_back({0, d});
+    for (int i = 0; i < plan.pp; ++i)
+        for (int d = 2; d < plan.dp; ++d)
+            node.push_back({i, d});
     const auto can = can_launch(plan);
     ASSERT_FALSE(can);
     EXPECT_NE(can.error().what.find("SLURM_SPIDERFLOW_SLOTS"), std::string::npos) << can.error().what;

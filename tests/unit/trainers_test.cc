@@ -94,7 +94,9 @@ TEST(Trainers, MegatronReadsOurLayoutsAsThePlansLayers) {
                                    .depth = plan.pp - i,
                                    .ring = {},
                                    .faster = {}});
-        plan.parts = {{"s1", "h100", {}}};
+        plan.parts = {{"s1", "h100", {{}}}};
+        for (int i = 0; i < plan.pp; ++i)
+            plan.parts[0].nodes[0].push_back({i, 0});
         const auto launch = render(plan, Trainer::megatron).value();
         EXPECT_NE(util::join(launch.arguments, " ").find("--pipeline-model-parallel-layout " + layout),
                   std::string::npos)
