@@ -43,11 +43,7 @@ std::string layer_counts(const Plan &plan) {
 Result<Launch> deepspeed(const Plan &plan) {
     if (!has_usual_depths(plan)) return depths_not_kept(plan, "DeepSpeed");
     Launch launch;
-    add(launch, "--tensor-model-parallel-size", plan.tp);
-    add(launch, "--pipeline-model-parallel-size", plan.pp);
-    add(launch, "--micro-batch-size", plan.micro_batch);
-    add(launch, "--global-batch-size", batch_of(plan));
-    add(launch, "--seq-length", plan.sequence);
+    add_sizes(launch, plan);
     if (plan.pp == 1) return launch;
     launch.notes.push_back(
         is_even(plan) ? "every stage holds " + layer_counts(plan).substr(0, layer_counts(plan).find(',')) +

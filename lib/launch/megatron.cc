@@ -106,11 +106,7 @@ void add_networks(const Plan &plan, Launch &launch) {
 
 Result<Launch> megatron(const Plan &plan) {
     Launch launch;
-    add(launch, "--tensor-model-parallel-size", plan.tp);
-    add(launch, "--pipeline-model-parallel-size", plan.pp);
-    add(launch, "--micro-batch-size", plan.micro_batch);
-    add(launch, "--global-batch-size", batch_of(plan));
-    add(launch, "--seq-length", plan.sequence);
+    add_sizes(launch, plan);
     if (plan.pp > 1)
         if (auto added = add_pipeline(plan, launch); !added) return std::move(added).error();
     add_recompute(plan, launch);

@@ -31,7 +31,8 @@ std::string enter_directory(const Arrival &arrival) {
 
 // $1: site, $2: SHA-256; the archive in base64 on standard input. A program of its own, so that neither the
 // dialect nor the options of the script's shell matter; sh, coreutils, tar and gzip are all it needs. A file
-// that is there already stays untouched: it may be the home site's own, on a file system that both see.
+// that is there with the same content stays untouched: it may be the home site's own, on a file system that
+// both see.
 constexpr std::string_view unpacker = R"sh(site=$1 sum=$2 box=
 fail() {
     printf 'spiderflow: site %s: what travels (stage=): %s. Nothing was started.\n' "$site" \

@@ -86,6 +86,14 @@ void add(Launch &launch, std::string option, int value) {
     add(launch, std::move(option), std::to_string(value));
 }
 
+void add_sizes(Launch &launch, const Plan &plan) {
+    add(launch, "--tensor-model-parallel-size", plan.tp);
+    add(launch, "--pipeline-model-parallel-size", plan.pp);
+    add(launch, "--micro-batch-size", plan.micro_batch);
+    add(launch, "--global-batch-size", batch_of(plan));
+    add(launch, "--seq-length", plan.sequence);
+}
+
 int layers_in(const Stage &stage) { return stage.last_layer - stage.first_layer + 1; }
 
 int batch_of(const Plan &plan) { return plan.micro_batch * plan.micro_batches * plan.dp; }

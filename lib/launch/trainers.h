@@ -13,6 +13,7 @@ Result<Launch> nanotron(const Plan &plan);
 
 void add(Launch &launch, std::string option, std::string value);
 void add(Launch &launch, std::string option, int value);
+void add_sizes(Launch &launch, const Plan &plan); // as Megatron-LM and its descendants name them
 int layers_in(const Stage &stage);
 int batch_of(const Plan &plan); // sequences of an iteration
 

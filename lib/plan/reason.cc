@@ -96,6 +96,19 @@ std::string about_memory(const std::vector<Miss> &misses, bool recompute_helps) 
     return util::join(parts, "; ") + (recompute_helps ? "; recompute=full would fit" : "");
 }
 
+// Only the micro-batches that the trainer's schedule keeps do not fit; "" when that is not it.
+std::string about_depths(const Federation &federation, const JobSpec &spec, const Field &field) {
+    if (!traits_of(spec.trainer).rigid || depth_of(spec) != depth_stages) return {};
+    auto told = spec; // a trainer that could be told less
+    told.even_layers = wants_even_layers(spec), told.sends = sends_of(spec);
+    told.depth = depth_stages, told.trainer = Trainer::plain;
+    if (!smallest(Problem(federation, told, field.pools, field.home))) return {};
+    return "trainer " + std::string(name(spec.trainer)) +
+           " keeps P-i micro-batches in flight at stage i, and no plan has memory for them; use a smaller "
+           "mbs, "
+           "recompute=full, more GPUs, or a trainer that can be told the depths";
+}
+
 // What keeps the given sites apart; "" when nothing does.
 std::string about_links(const Federation &federation, const JobSpec &spec, const std::vector<Pool> &pools) {
     if (!forced(spec)) return {};
@@ -184,7 +197,10 @@ std::string why_infeasible(const Federation &federation, const JobSpec &spec) {
         if (auto limits = about_limits(federation, spec); !limits.empty()) return limits;
     const Problem problem(federation, spec, field.pools, field.home);
     const auto near = misses(problem);
-    if (near.empty()) return about_shape(spec, field.pools);
+    if (near.empty()) {
+        const auto depths = about_depths(federation, spec, field);
+        return depths.empty() ? about_shape(spec, field.pools) : depths;
+    }
     return about_memory(near, fits_with_full_recompute(federation, spec, field));
 }
 
