@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <unistd.h>
 
 namespace spider::cli {
@@ -62,16 +61,6 @@ std::string age(Seconds seconds) {
                       total % 60);
     else
         std::snprintf(text.data(), text.size(), "%lld:%02lld", total / 60, total % 60);
-    return text.data();
-}
-
-std::string local_time(Seconds since_epoch) {
-    if (since_epoch <= 0) return "-";
-    const auto when = static_cast<std::time_t>(since_epoch);
-    std::tm parts{};
-    std::array<char, 64> text{};
-    if (::localtime_r(&when, &parts) == nullptr) return "-";
-    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
     return text.data();
 }
 

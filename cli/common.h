@@ -24,7 +24,6 @@ int print_json(const Json &json); // `success`
 // Control characters become '?': what other users named their jobs must not steer this terminal.
 std::string printable(std::string_view text);
 std::string age(Seconds seconds);            // as squeue(1): "4:07", "1:04:07", "2-01:04:07"
-std::string local_time(Seconds since_epoch); // "2026-05-04T12:30:00"; "-" for 0
 std::string or_dash(std::string text);
 
 Result<std::string> read_all(int fd, std::size_t limit);

@@ -65,7 +65,7 @@ void print_job(const wire::JobView &job) {
     print_field("User", job.user);
     print_field("State", job.state + (job.reason.empty() ? "" : ": " + job.reason));
     print_field("Attempt", std::to_string(job.attempt));
-    print_field("Submitted", local_time(job.submitted));
+    print_field("Submitted", util::local_time(job.submitted));
     print_field("Plan", job.line);
     Table parts({{"SITE"}, {"JOB", true}, {"STATE"}, {"NODES", true}, {"GPUS", true}, {"STAGES"}});
     Table files({{"SITE"}, {"OUTPUT"}, {"ERROR"}});
@@ -78,7 +78,7 @@ void print_job(const wire::JobView &job) {
     if (!parts.empty()) print("\n" + parts.text() + "\n" + files.text());
     Table history({{"TIME"}, {"STATE"}, {"WHY"}});
     for (const auto &step : job.history)
-        history.add({local_time(step.at), step.state, step.why});
+        history.add({util::local_time(step.at), step.state, step.why});
     if (!history.empty()) print("\n" + history.text());
 }
 

@@ -70,6 +70,7 @@ Json to_json(const JobSpec &spec) {
             {"recompute", spec.recompute_free ? "auto" : name(spec.recompute)},
             {"objective", name(spec.objective)},
             {"on_failure", name(spec.on_failure)},
+            {"attempts", spec.attempts},
             {"sync", spec.sync},
             {"sites", spec.sites},
             {"tp", fixed(spec.tp)},
@@ -105,6 +106,7 @@ Result<JobSpec> job_spec_from_json(const Json &json) {
     if (!spec.recompute_free) spec.recompute = fields.choice_or("recompute", spec.recompute, recompute_named);
     spec.objective = fields.choice_or("objective", spec.objective, objective_named);
     spec.on_failure = fields.choice_or("on_failure", spec.on_failure, on_failure_named);
+    spec.attempts = fields.integer_or("attempts", spec.attempts, 1);
     spec.sync = fields.text_or("sync", spec.sync);
     spec.sites = fields.texts_or_none("sites");
     spec.tp = read_fixed(fields, "tp");

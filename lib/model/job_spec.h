@@ -44,6 +44,7 @@ struct JobSpec {
     bool recompute_free = false; // the planner chooses it
     Objective objective = Objective::jct;
     OnFailure on_failure = OnFailure::cancel;
+    int attempts = 3;           // in all, with on_failure retry or replan
     std::string sync = "every"; // "every" iteration, or "diloco:H"
     std::vector<std::string>
         sites;                     // exactly these, each with at least one stage; empty = the planner chooses

@@ -61,13 +61,6 @@ std::string set_sync(JobSpec &spec, const std::string &text) {
     return "expected every or diloco:H";
 }
 
-std::string set_on_failure(JobSpec &spec, const std::string &text) {
-    auto trouble = set_word(spec.on_failure, on_failure_named(text), "cancel, retry or replan");
-    if (trouble.empty() && spec.on_failure != OnFailure::cancel)
-        return "not in this version; only on_failure=cancel";
-    return trouble;
-}
-
 std::string set_depth(JobSpec &spec, const std::string &text) {
     if (text == "stages" || text == "fitted") {
         spec.depth = text == "stages" ? depth_stages : depth_fitted;
@@ -134,7 +127,11 @@ constexpr std::array keys{
             return set_word(spec.precision, precision_named(text), "bf16, fp16 or fp32");
         }},
     Key{"sync", set_sync},
-    Key{"on_failure", set_on_failure},
+    Key{"on_failure",
+        [](JobSpec &spec, const std::string &text) {
+            return set_word(spec.on_failure, on_failure_named(text), "cancel, retry or replan");
+        }},
+    Key{"attempts", [](JobSpec &spec, const std::string &text) { return set_count(spec.attempts, text); }},
     Key{"tp", [](JobSpec &spec, const std::string &text) { return set_count(spec.tp, text); }},
     Key{"pp", [](JobSpec &spec, const std::string &text) { return set_count(spec.pp, text); }},
     Key{"dp", [](JobSpec &spec, const std::string &text) { return set_count(spec.dp, text); }},

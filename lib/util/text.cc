@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <ctime>
 #include <limits>
 
 namespace spider::util {
@@ -166,6 +167,16 @@ std::string shell_quote(std::string_view text) {
             word += c;
     }
     return word + "'";
+}
+
+std::string local_time(double since_epoch) {
+    if (since_epoch <= 0) return "-";
+    const auto when = static_cast<std::time_t>(since_epoch);
+    std::tm parts{};
+    std::array<char, 64> text{};
+    if (::localtime_r(&when, &parts) == nullptr) return "-";
+    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+    return text.data();
 }
 
 std::string number(double value, int digits) {

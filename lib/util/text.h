@@ -34,6 +34,8 @@ std::string unescape_line(std::string_view text);
 // A text as one word of a POSIX shell, in single quotes.
 std::string shell_quote(std::string_view text);
 
+std::string local_time(double since_epoch); // "2026-05-04T12:30:00" here; "-" for 0
+
 std::string number(double value, int digits = 6); // shortest form with `digits` significant digits, C locale
 
 } // namespace spider::util

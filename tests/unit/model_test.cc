@@ -287,7 +287,7 @@ TEST(JobJson, WhatIsPrintedReadsBackTheSame) {
         spec.sequence = chance.number(0, 9999), spec.global_batch = chance.number(0, 9999);
         spec.micro_batch = chance.number(1, 9), spec.iterations = chance.number(0, 9999);
         spec.trainer = Trainer::megatron, spec.precision = Precision::fp32, spec.recompute = Recompute::full;
-        spec.objective = Objective::throughput, spec.on_failure = OnFailure::replan,
+        spec.objective = Objective::throughput, spec.on_failure = OnFailure::replan, spec.attempts = 5,
         spec.sync = chance.text();
         for (int i = chance.number(0, 3); i > 0; --i)
             spec.sites.push_back(chance.text());

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto keys =
     "keys: model, seq, gbs, mbs, iterations, trainer, launcher, layers, stage, single_gpu_view, "
-    "sites, precision, sync, on_failure, tp, pp, dp, recompute, objective, depth, sends";
+    "sites, precision, sync, on_failure, attempts, tp, pp, dp, recompute, objective, depth, sends";
 
 class Spec : public testing::Test {
   protected:
@@ -152,8 +152,9 @@ TEST_F(Spec, MistakesInTheTextAreOneLineWithTheCure) {
     EXPECT_EQ(trouble("sends=later"), "--spiderflow: sends=later: expected async or blocking");
     EXPECT_EQ(trouble("sites=a++b"), "--spiderflow: sites=a++b: expected names with '+' between them");
     EXPECT_EQ(trouble("sites=a+a"), "--spiderflow: sites=a+a: a is named twice");
-    EXPECT_EQ(trouble("on_failure=retry"),
-              "--spiderflow: on_failure=retry: not in this version; only on_failure=cancel");
+    EXPECT_EQ(trouble("on_failure=again"),
+              "--spiderflow: on_failure=again: expected cancel, retry or replan");
+    EXPECT_EQ(trouble("attempts=0"), "--spiderflow: attempts=0: expected a whole number of at least 1");
     EXPECT_EQ(trouble("sync=diloco:8"), "--spiderflow: sync=diloco:8: not in this version; only sync=every");
     EXPECT_EQ(trouble("sync=never"), "--spiderflow: sync=never: expected every or diloco:H");
     EXPECT_EQ(trouble("off"), "--spiderflow: 'off' turns the option off; there is nothing to plan");
