@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The broker: holds the federated jobs, asks coalloc what comes next and does it. Everything here runs in one
-// thread; nothing here blocks. broker.cc: life cycle; planning.cc: plan and place; parts.cc: what is done at
-// the sites; views.cc.
+// thread; nothing here blocks. broker.cc: life cycle; planning.cc: plans; placing.cc: parts come to their
+// sites; parts.cc: what is done to them there; sweep.cc: what nobody wants any more; views.cc.
 #pragma once
 
 #include "broker/journal.h"
+#include "broker/metrics.h"
 #include "broker/settings.h"
 #include "broker/sites.h"
-#include "coalloc/job.h"
+#include "coalloc/decide.h"
 #include "wire/messages.h"
 
 #include <functional>
@@ -44,48 +45,70 @@ class Broker {
     [[nodiscard]] Result<Json> show(const Caller &caller, const std::string &id) const;
     [[nodiscard]] Result<Json> list(const Caller &caller, bool all) const;
     [[nodiscard]] Result<Json> sites() const;
+    [[nodiscard]] Metrics metrics() const;
+    [[nodiscard]] Result<void> ready() const; // an error: it takes no new jobs now
 
   private:
     using Job = coalloc::Job;
-    struct Placement { // of a job that is being placed; never written anywhere
-        wire::PlaceRequest request;
+    struct Placement { // sbatch waits for the answer
         Respond respond;
-        std::size_t open = 0; // submissions without an answer
-        std::string trouble;  // of the first site that refused
-        Seconds until = 0;    // monotonic; then the answer goes out whatever the state
+        std::string trouble; // of the first site that refused
+        Seconds until = 0;   // monotonic; then the answer goes out whatever the state
     };
+    struct Acted {         // an act that the site answered
+        Seconds at = -1e9; // monotonic
+        Seconds pause = 0; // before it is asked for again
+    };
+    using Took = std::function<void(Job &job, Result<slurm::Reply> reply)>;
 
     // broker.cc
     Job *find(const std::string &id);
     Result<Job *> own(const Caller &caller, const std::string &id);
-    bool step(Job &job, coalloc::Event event, const std::string &why);
-    void act(Job &job, coalloc::Action action);
+    bool step(Job &job, const coalloc::Decision &decision);
     void advance(Job &job);
-    Result<void> save(const Job &job);
+    void advance_all();
+    [[nodiscard]] coalloc::Outlook outlook(const Job &job) const;
+    void save(const Job &job);
+    void mend_journal();
     void forget_old();
     // planning.cc
     Result<void> may_submit(const Caller &caller) const;
     Result<Json> make_plan(const Caller &caller, const wire::PlanRequest &request);
+    Result<Job> planned_job(const Caller &caller, const wire::PlanRequest &request);
     [[nodiscard]] Result<void> one_gpu_per_task(const wire::PlanRequest &request) const;
-    Result<Plan> search(JobSpec spec, const std::string &partition);
-    void check_home(const std::string &id, Result<slurm::Reply> reply);
-    Result<std::vector<slurm::Call>> calls_for(Job &job, const wire::PlaceRequest &request);
+    Result<Plan> search(const JobSpec &spec, const std::string &partition,
+                        const std::vector<std::string> &left_out);
+    [[nodiscard]] bool has_room(const Part &part, int tp, const std::string &partition) const;
+    void make_parts(Job &job);
+    void plan_again(Job &job);
+    // placing.cc
+    void check_home(Job &job, Result<slurm::Reply> reply);
+    Result<slurm::Call> submission_call(Job &job, std::size_t index);
     void submit_parts(Job &job);
-    void take_submitted(const std::string &id, std::size_t index, Result<slurm::Reply> reply);
-    void part_refused(const std::string &id, std::size_t index, const std::string &why);
-    void part_settled(const std::string &id);
+    void submit_part(Job &job, std::size_t index, const slurm::Call &call);
+    void take_submitted(Job &job, std::size_t index, Result<slurm::Reply> reply);
+    void read_back(Job &job, std::size_t index);
+    void take_read_back(Job &job, std::size_t index, Result<slurm::Reply> reply);
+    void refused(Job &job, std::size_t index, const std::string &why);
+    void settle(Job &job);
     void answer_placements();
     // parts.cc
     void follow(Job &job);
-    void take_view(const std::string &id, std::size_t index, Result<slurm::Reply> reply);
-    void release(Job &job);
-    void give_word(Job &job);
+    void take_view(Job &job, std::size_t index, Seconds asked_at, Result<slurm::Reply> reply);
+    void perform(Job &job);
+    void perform(Job &job, const coalloc::Act &act);
+    void take_answer(Job &job, const coalloc::Act &act, Result<slurm::Reply> reply);
+    [[nodiscard]] slurm::Call call_for(const Job &job, const coalloc::Act &act, const slurm::Api &api) const;
     Result<std::string> word_for(const Job &job);
-    void cancel_parts(Job &job);
-    void sweep();
-    void sweep_site(const std::string &site, const std::vector<slurm::JobView> &jobs);
     void ask_part(const Job &job, std::size_t index, const std::string &verb, const slurm::Call &call,
-                  std::function<void(Result<slurm::Reply>)> done);
+                  Seconds timeout, Took took);
+    void ask_effect(const Job &job, std::size_t index, const std::string &verb, const slurm::Call &call,
+                    Seconds timeout, Took took);
+    // sweep.cc
+    void sweep();
+    void sweep_site(const std::string &site, Seconds began, const std::vector<slurm::JobView> &jobs);
+    void cancel_stray(const Job &job, int attempt, const std::string &site, const slurm::JobView &view);
+    void find_submitted(const std::string &site, Seconds began, const std::vector<slurm::JobView> &jobs);
 
     Config config_;
     Journal journal_;
@@ -93,10 +116,17 @@ class Broker {
     Sites sites_;
     coalloc::Policy policy_;
     std::map<std::string, Job> jobs_;
+    std::vector<const Job *> live_; // of jobs_, that have not ended
     std::map<std::string, Placement> placements_;
-    std::set<std::string> asked_;  // requests under way: "id/site/verb"
-    std::set<std::string> warned_; // unknown marks seen at sites, said once
-    Seconds follow_due_ = 0, push_due_ = 0, sweep_due_ = 0;
+    std::map<std::string, wire::PlaceRequest> requests_; // of jobs that are placed, or may be placed again
+    std::set<std::string> asked_;                        // requests under way: "id/site/verb"
+    std::map<std::string, Acted> acted_;                 // by "id/site/verb"
+    std::set<std::string> warned_;                       // unknown marks seen at sites, said once
+    std::set<std::string> silent_;                       // sites that did not answer
+    std::string journal_trouble_;                        // why it cannot be written; empty: it can
+    std::set<std::string> unsaved_;                      // jobs, until it can
+    Metrics counted_;                                    // what is counted since the start
+    Seconds follow_due_ = 0, sweep_due_ = 0, mend_due_ = 0;
     Seconds busy_until_ = 0; // sweeps are frequent until then
 };
 

@@ -3,46 +3,67 @@
 #include "broker/broker.h"
 
 #include "broker/translate.h"
-#include "util/comment.h"
+#include "launch/part_script.h"
 #include "util/hostlist.h"
 #include "util/log.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace spider::broker {
 
-using coalloc::Event;
+using coalloc::Act;
 using coalloc::PartState;
 using coalloc::State;
+using coalloc::Verb;
 
 namespace {
 
 constexpr Seconds part_timeout = 6;
-constexpr Seconds sweep_timeout = 10;
+constexpr Seconds push_interval = 2; // an act that does not show yet is asked for again, later each time
+constexpr Seconds push_most = 30;
+constexpr std::int64_t port_stride = 7919; // a prime that divides no usual range of ports
+
+PartState failure_of(const slurm::JobView &view) {
+    const bool unprepared =
+        view.exit_code == launch::plugin_missing_status || view.exit_code == launch::unpacking_failed_status;
+    return unprepared ? PartState::unprepared : PartState::failed;
+}
 
 PartState state_of(const slurm::JobView &view) {
     switch (view.state) {
     case slurm::JobState::pending:
+        // Slurm looks at the nodes only when the hold is off, and then says so with priority 0.
+        if (view.reason == "BadConstraints") return PartState::never;
         return view.held ? PartState::held : PartState::pending;
     case slurm::JobState::running:
     case slurm::JobState::completing:
     case slurm::JobState::other:
         return PartState::running;
     case slurm::JobState::completed:
-        return view.exit_code == 0 ? PartState::completed : PartState::failed;
+        return view.exit_code == 0 ? PartState::completed : failure_of(view);
     case slurm::JobState::cancelled:
         return PartState::cancelled;
     case slurm::JobState::failed:
+        return failure_of(view);
     case slurm::JobState::timeout:
+        return PartState::timed_out;
     case slurm::JobState::node_fail:
+        return PartState::node_failed;
     case slurm::JobState::preempted:
-        return PartState::failed;
+        return PartState::preempted;
     }
-    return PartState::unknown;
+    return PartState::running;
 }
 
-std::string in_words(const slurm::JobView &view) {
-    return view.state_text + (view.reason.empty() ? "" : " (" + view.reason + ")");
+coalloc::Sight sight_of(const slurm::JobView &view) {
+    return {.state = state_of(view),
+            .slurm_state = view.state_text + (view.reason.empty() ? "" : " (" + view.reason + ")"),
+            .reason = view.reason,
+            .exit_status = view.exit_code,
+            .hosts = view.nodes,
+            .restarts = view.restarts,
+            .start = static_cast<Seconds>(view.start_time)};
 }
 
 // Where rank 0 is: the node of the part that holds stage 0, member 0.
@@ -59,83 +80,162 @@ std::optional<Place> place_of_rank_0(const Plan &plan) {
     return std::nullopt;
 }
 
+std::string key_of(const coalloc::Job &job, std::size_t index, std::string_view verb) {
+    return job.id + "/" + job.parts[index].site + "/" + std::string(verb);
+}
+
 } // namespace
 
 // One request of a kind at a time for each part: an answer that is late is not asked for again.
 void Broker::ask_part(const Job &job, std::size_t index, const std::string &verb, const slurm::Call &call,
-                      std::function<void(Result<slurm::Reply>)> done) {
+                      Seconds timeout, Took took) {
     const auto &part = job.parts[index];
-    const auto key = job.id + "/" + part.site + "/" + verb;
+    const auto key = key_of(job, index, verb);
     if (!asked_.insert(key).second) return;
-    sites_.call(part.site, part.user, call, part_timeout,
-                [this, key, done = std::move(done)](Result<slurm::Reply> reply) {
-                    asked_.erase(key);
-                    done(std::move(reply));
-                });
+    sites_.call(
+        part.site, part.user, call, timeout,
+        [this, key, id = job.id, attempt = job.attempt, took = std::move(took)](Result<slurm::Reply> reply) {
+            asked_.erase(key);
+            auto *still = find(id); // an old attempt's parts are the sweep's
+            if (still != nullptr && still->attempt == attempt && !coalloc::final(still->state))
+                took(*still, std::move(reply));
+        });
+}
+
+// The journal knows of it before the site does, and of the answer after.
+void Broker::ask_effect(const Job &job, std::size_t index, const std::string &verb, const slurm::Call &call,
+                        Seconds timeout, Took took) {
+    if (asked_.count(key_of(job, index, verb))) return;
+    auto number = journal_trouble_.empty()
+                      ? journal_.begin({0, job.id, job.attempt, job.parts[index].site, verb, clock_.now()})
+                      : Result<std::int64_t>(0);
+    if (!number) util::log_warning(number.error().what);
+    ask_part(job, index, verb, call, timeout,
+             [this, number = number ? *number : 0, took = std::move(took)](Job &still,
+                                                                           Result<slurm::Reply> reply) {
+                 const auto outcome = reply ? "HTTP " + std::to_string(reply->status) : reply.error().what;
+                 if (number > 0)
+                     if (auto ended = journal_.end(number, outcome, clock_.now()); !ended)
+                         util::log_warning(ended.error().what);
+                 took(still, std::move(reply));
+             });
 }
 
 void Broker::follow(Job &job) {
-    if (job.state == State::planned || job.state == State::placing) return;
+    if (job.state == State::asked || job.state == State::planned || job.state == State::placing) return;
     for (std::size_t i = 0; i < job.parts.size(); ++i) {
         const auto &part = job.parts[i];
         const auto *line = sites_.line(part.site);
-        if (part.job == 0 || coalloc::over(part.state) || line == nullptr) continue;
-        ask_part(job, i, "follow", line->api->job(part.job),
-                 [this, id = job.id, i](Result<slurm::Reply> reply) { take_view(id, i, std::move(reply)); });
-    }
-}
-
-void Broker::take_view(const std::string &id, std::size_t index, Result<slurm::Reply> reply) {
-    auto *job = find(id);
-    if (job == nullptr || coalloc::final(job->state)) return;
-    auto &part = job->parts[index];
-    const auto *line = sites_.line(part.site);
-    if (line == nullptr || coalloc::over(part.state)) return;
-    auto view = reply ? line->api->read_job(*reply) : Result<slurm::JobView>(std::move(reply).error());
-    const auto before = part;
-    if (view) {
-        const auto now = state_of(*view);
-        // It ran and waits again: requeued, its ranks are gone.
-        const bool requeued = part.word_given && (now == PartState::pending || now == PartState::held);
-        // Slurm looks at the nodes only when the hold is off, and then says so with priority 0: it will never
-        // start.
-        const bool hopeless = view->state == slurm::JobState::pending && view->reason == "BadConstraints";
-        part.state = requeued || hopeless ? PartState::failed : now;
-        part.slurm_state = requeued ? "REQUEUED" : in_words(*view);
-        part.exit_status = view->exit_code;
-        if (!view->nodes.empty()) part.hosts = view->nodes;
-        if (requeued || hopeless)
-            ask_part(*job, index, "cancel", line->api->cancel(part.job), [](Result<slurm::Reply>) {});
-    } else if (view.error().code == Errc::not_found) {
-        part.state = PartState::gone;
-    } else {
-        part.slurm_state = "UNKNOWN (" + view.error().what + ")";
-    }
-    if (part == before) return;
-    [[maybe_unused]] const auto saved = save(*job);
-    advance(*job);
-}
-
-void Broker::release(Job &job) {
-    for (std::size_t i = 0; i < job.parts.size(); ++i) {
-        auto *line = sites_.line(job.parts[i].site);
-        if (job.parts[i].state != PartState::held || line == nullptr) continue;
-        ask_part(job, i, "release", line->api->release(job.parts[i].job),
-                 [this, id = job.id, i](Result<slurm::Reply> reply) {
-                     auto *held = find(id);
-                     if (held == nullptr || coalloc::final(held->state)) return;
-                     auto &part = held->parts[i];
-                     const auto *where = sites_.line(part.site);
-                     if (!reply || where == nullptr) return; // tried again; patience ends it
-                     if (auto done = where->api->read_update(*reply); !done) {
-                         util::log_warning("job " + id + ": site " + part.site +
-                                           ": release: " + done.error().what);
-                         return;
-                     }
-                     if (part.state == PartState::held) part.state = PartState::pending;
-                     advance(*held);
+        const bool through = coalloc::over(part.state) && !part.lingers;
+        if (part.job == 0 || through || line == nullptr) continue;
+        ask_part(job, i, "follow", line->api->job(part.job), part_timeout,
+                 [this, i, now = clock_.elapsed()](Job &followed, Result<slurm::Reply> reply) {
+                     take_view(followed, i, now, std::move(reply));
                  });
     }
+}
+
+void Broker::take_view(Job &job, std::size_t index, Seconds asked_at, Result<slurm::Reply> reply) {
+    auto &part = job.parts[index];
+    const auto *line = sites_.line(part.site);
+    if (line == nullptr) return;
+    // What was seen before an act is no answer to it.
+    for (const auto verb : {Verb::release, Verb::hold})
+        if (const auto act = acted_.find(key_of(job, index, name(verb)));
+            act != acted_.end() && act->second.at >= asked_at)
+            return;
+    auto view = reply ? line->api->read_job(*reply) : Result<slurm::JobView>(std::move(reply).error());
+    auto before = part;
+    const auto now = clock_.now();
+    if (view)
+        coalloc::see(job, index, sight_of(*view), now);
+    else if (view.error().code == Errc::not_found)
+        coalloc::see_gone(job, index, now);
+    else
+        coalloc::see_nothing(job, index, view.error().what, now);
+    before.expected_start = part.expected_start; // moves with every look
+    if (part == before) return;
+    save(job);
+    advance(job);
+}
+
+slurm::Call Broker::call_for(const Job &job, const Act &act, const slurm::Api &api) const {
+    const auto &part = job.parts[act.part];
+    switch (act.verb) {
+    case Verb::release: // after a requeue Slurm would wait two minutes
+        return api.update(
+            part.job, {.comment = comment_of(job, act.part), .hold = false, .begin_now = part.restarts > 0});
+    case Verb::hold:
+        return api.update(part.job, {.comment = std::nullopt, .hold = true, .begin_now = false});
+    case Verb::give_back:
+        return api.update(
+            part.job, {.comment = comment_of(job, act.part, true), .hold = std::nullopt, .begin_now = false});
+    case Verb::word:
+        return api.update(part.job,
+                          {.comment = comment_of(job, act.part), .hold = std::nullopt, .begin_now = false});
+    case Verb::cancel:
+        return api.cancel(part.job);
+    }
+    return {};
+}
+
+void Broker::perform(Job &job) {
+    if (job.state == State::running && job.word.empty()) {
+        auto word = word_for(job);
+        if (!word) {
+            step(job, {coalloc::Event::part_failed, word.error().what, 0});
+            return;
+        }
+        job.word = *word;
+        save(job);
+    }
+    const auto state = job.state;
+    for (const auto &act : coalloc::acts(job, policy_, outlook(job))) {
+        if (job.state != state) return; // an answer came at once, and what is wanted has changed
+        perform(job, act);
+    }
+}
+
+void Broker::perform(Job &job, const Act &act) {
+    const auto *line = sites_.line(job.parts[act.part].site);
+    const std::string verb(name(act.verb));
+    const auto acted = acted_.find(key_of(job, act.part, verb));
+    if (acted != acted_.end() && clock_.elapsed() < acted->second.at + acted->second.pause) return;
+    if (line == nullptr) return;
+    ask_effect(
+        job, act.part, verb, call_for(job, act, *line->api), part_timeout,
+        [this, act](Job &asked, Result<slurm::Reply> reply) { take_answer(asked, act, std::move(reply)); });
+}
+
+void Broker::take_answer(Job &job, const Act &act, Result<slurm::Reply> reply) {
+    const auto &part = job.parts[act.part];
+    const auto *line = sites_.line(part.site);
+    if (line == nullptr) return;
+    auto &acted = acted_[key_of(job, act.part, name(act.verb))];
+    const bool repeated = clock_.elapsed() - acted.at < 2 * push_most;
+    acted.pause = repeated ? std::min(acted.pause * 2, push_most) : push_interval;
+    acted.at = clock_.elapsed();
+    if (!reply) return; // follow() tells that the site is silent
+    Result<void> done;
+    bool gone = false;
+    if (act.verb == Verb::cancel) {
+        auto cancelled = line->api->read_cancel(*reply);
+        gone = cancelled && *cancelled == slurm::Cancelled::already_gone;
+        if (!cancelled) done = std::move(cancelled).error();
+    } else {
+        done = line->api->read_update(*reply);
+    }
+    if (!done) {
+        util::log_warning("job " + job.id + ": site " + part.site + ": " + std::string(name(act.verb)) +
+                          ": " + done.error().what);
+        return;
+    }
+    if (gone)
+        coalloc::see_gone(job, act.part, clock_.now());
+    else
+        coalloc::taken(job, act, clock_.now());
+    save(job);
+    advance(job);
 }
 
 Result<std::string> Broker::word_for(const Job &job) {
@@ -150,99 +250,10 @@ Result<std::string> Broker::word_for(const Job &job) {
                                          std::to_string(job.plan.parts[place->part].nodes.size())};
     auto address = (*hosts)[place->node];
     if (const auto *line = sites_.line(part.site)) address = address_of(line->config, line->nodes, address);
-    // Jobs that run at the same time get different ports.
+    // Jobs that run at the same time get different ports, and so do a job's attempts.
     const auto ports = config_.port_high - config_.port_low + 1;
-    return address + "/" + std::to_string(config_.port_low + job.sequence % ports);
-}
-
-void Broker::give_word(Job &job) {
-    if (job.word.empty()) {
-        auto word = word_for(job);
-        if (!word) {
-            step(job, Event::part_failed, word.error().what);
-            return;
-        }
-        job.word = *word;
-        if (!save(job)) return;
-    }
-    for (std::size_t i = 0; i < job.parts.size(); ++i) {
-        auto *line = sites_.line(job.parts[i].site);
-        if (job.parts[i].word_given || coalloc::over(job.parts[i].state) || line == nullptr) continue;
-        ask_part(job, i, "word", line->api->set_comment(job.parts[i].job, comment_of(job)),
-                 [this, id = job.id, i](Result<slurm::Reply> reply) {
-                     auto *running = find(id);
-                     const auto *where = running ? sites_.line(running->parts[i].site) : nullptr;
-                     if (!reply || where == nullptr) return; // tried again
-                     if (auto done = where->api->read_update(*reply); !done) {
-                         util::log_warning("job " + id + ": site " + running->parts[i].site +
-                                           ": word: " + done.error().what);
-                         return;
-                     }
-                     running->parts[i].word_given = true;
-                     [[maybe_unused]] const auto saved = save(*running);
-                 });
-    }
-}
-
-void Broker::cancel_parts(Job &job) {
-    for (std::size_t i = 0; i < job.parts.size(); ++i) {
-        auto *line = sites_.line(job.parts[i].site);
-        if (job.parts[i].job == 0 || coalloc::over(job.parts[i].state) || line == nullptr) continue;
-        ask_part(job, i, "cancel", line->api->cancel(job.parts[i].job),
-                 [this, id = job.id, i](Result<slurm::Reply> reply) {
-                     auto *ending = find(id);
-                     const auto *where = ending ? sites_.line(ending->parts[i].site) : nullptr;
-                     if (!reply || where == nullptr) return; // tried again
-                     auto &part = ending->parts[i];
-                     auto done = where->api->read_cancel(*reply);
-                     if (!done)
-                         util::log_warning("job " + id + ": site " + part.site +
-                                           ": cancel: " + done.error().what);
-                     else if (*done == slurm::Cancelled::already_gone && !coalloc::over(part.state))
-                         part.state = PartState::gone;
-                     if (!coalloc::final(ending->state)) advance(*ending);
-                 });
-    }
-}
-
-// Looks at every site for marked jobs that nobody wants any more: the home part of an sbatch that was killed,
-// a part whose submission got no answer, a part of a job that has ended.
-void Broker::sweep() {
-    if (jobs_.empty() || clock_.elapsed() > busy_until_) return;
-    for (const auto &[name, line] : sites_.lines()) {
-        if (!asked_.insert("sweep/" + name).second) continue;
-        sites_.call(name, line.config.token_user, line.api->jobs(), sweep_timeout,
-                    [this, name = name](Result<slurm::Reply> reply) {
-                        asked_.erase("sweep/" + name);
-                        const auto *where = sites_.line(name);
-                        if (!reply || where == nullptr) return;
-                        auto jobs = where->api->read_jobs(*reply);
-                        if (jobs && *jobs) sweep_site(name, **jobs);
-                    });
-    }
-}
-
-void Broker::sweep_site(const std::string &site, const std::vector<slurm::JobView> &jobs) {
-    for (const auto &view : jobs) {
-        const auto mark = util::parse_comment(view.comment);
-        if (!mark || slurm::is_over(view.state) || mark->job.rfind(config_.home + "-", 0) != 0) continue;
-        const auto *job = find(mark->job);
-        if (job == nullptr) { // not ours to judge: another broker's, or older than our journal
-            if (warned_.insert(site + "/" + std::to_string(view.id)).second)
-                util::log_warning("site " + site + ": job " + std::to_string(view.id) + " is marked " +
-                                  mark->job + ", which this broker does not know; left alone");
-            continue;
-        }
-        const bool ours = std::any_of(job->parts.begin(), job->parts.end(), [&](const auto &part) {
-            return part.site == site && part.job == view.id;
-        });
-        const bool early = job->state == State::planned || job->state == State::placing;
-        if (early || (ours && !coalloc::final(job->state))) continue;
-        util::log_info("job " + job->id + ": site " + site + ": job " + std::to_string(view.id) +
-                       " is left over; cancelled");
-        sites_.call(site, view.user, sites_.line(site)->api->cancel(view.id), part_timeout,
-                    [](Result<slurm::Reply>) {});
-    }
+    const auto number = job.sequence + (job.attempt - 1) * port_stride;
+    return address + "/" + std::to_string(config_.port_low + number % ports);
 }
 
 } // namespace spider::broker

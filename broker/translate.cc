@@ -60,8 +60,11 @@ std::string home_gres(const std::string &asked, const std::string &gpus) {
 
 } // namespace
 
-std::string comment_of(const coalloc::Job &job) {
-    return util::to_text({.user = job.user_comment, .job = job.id, .attempt = job.attempt, .word = job.word});
+std::string comment_of(const coalloc::Job &job, std::size_t part, bool give_back) {
+    util::Comment comment{.user = job.user_comment, .job = job.id, .attempt = job.attempt, .word = job.word};
+    comment.run = job.parts[part].restarts;
+    if (give_back) comment.back = comment.run;
+    return util::to_text(comment);
 }
 
 wire::Pairs home_options(const coalloc::Job &job, const std::string &gres_type) {
@@ -69,7 +72,7 @@ wire::Pairs home_options(const coalloc::Job &job, const std::string &gres_type) 
     wire::Pairs options{{"nodes", std::to_string(size.nodes)},
                         {"ntasks", std::to_string(size.tasks)},
                         {"ntasks-per-node", std::to_string(size.tasks_per_node)},
-                        {"comment", comment_of(job)},
+                        {"comment", comment_of(job, 0)},
                         {"hold", ""}};
     // Slurm 22.05 refuses a type beside --gpus-per-task=1, and with gpus-per-task=TYPE:1 its tasks see no
     // GPU.
@@ -147,6 +150,11 @@ Result<void> carry_numbers(const wire::Names &options, int gpus_per_node, slurm:
         if (!minutes) return std::move(minutes).error().within("--time");
         submission.time_limit_minutes = *minutes;
     }
+    if (const auto nice = options.find("nice"); nice != options.end()) {
+        const auto value = util::to_int(nice->second);
+        if (!value && !nice->second.empty()) return bad_option("nice", nice->second, "a number");
+        submission.nice = static_cast<int>(value.value_or(100)); // sbatch(1): 100 when no value is given
+    }
     auto cpus = positive(options, "cpus-per-task", false);
     if (!cpus) return std::move(cpus).error();
     if (*cpus > 0) submission.cpus_per_task = *cpus;
@@ -221,7 +229,7 @@ Result<slurm::Submission> submission_of(const coalloc::Job &job, std::size_t ind
         return std::move(taken).error();
     submission.umask = request.umask;
     submission.name = job.name;
-    submission.comment = comment_of(job);
+    submission.comment = comment_of(job, index);
     submission.directory = directory.start;
     submission.environment = part_environment(job, part, site, user, request, policy);
     submission.partition = option(job.options, "partition").empty()

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "broker/settings.h"
-#include "coalloc/job.h"
+#include "coalloc/decide.h"
 #include "slurm/views.h"
 #include "wire/messages.h"
 
@@ -37,6 +37,8 @@ wire::Names forwarded(const wire::Names &options, const std::vector<std::string>
 std::string address_of(const SiteConfig &site, const std::vector<slurm::NodeView> &nodes,
                        const std::string &name);
 
-std::string comment_of(const coalloc::Job &job); // with the word, once it is known
+// Of one part: with the word, once it is known, for the start that was seen; or with the wish that it gives
+// its GPUs back.
+std::string comment_of(const coalloc::Job &job, std::size_t part, bool give_back = false);
 
 } // namespace spider::broker

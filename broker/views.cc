@@ -3,6 +3,7 @@
 #include "broker/broker.h"
 
 #include "broker/output_path.h"
+#include "config.h"
 #include "launch/environment.h"
 #include "plan/summary.h"
 
@@ -30,34 +31,40 @@ std::string stages_of(const Part &part) {
     return text;
 }
 
-wire::JobView view_of(const coalloc::Job &job, bool with_plan) {
+wire::PartView part_view(const coalloc::Job &job, std::size_t index) {
+    const auto &record = job.parts[index];
+    const auto &part = job.plan.parts[index];
+    wire::PartView view;
+    view.site = record.site;
+    view.job = record.job;
+    view.state = record.slurm_state.empty() ? std::string(coalloc::name(record.state)) : record.slurm_state;
+    view.nodes = launch::size_of(job.plan, part).nodes;
+    view.gpus = record.gpus;
+    view.stages = stages_of(part);
+    view.output = output_path(record.output, job, record);
+    view.error = output_path(record.error.empty() ? record.output : record.error, job, record);
+    view.expected_start = record.expected_start;
+    view.restarts = record.restarts;
+    return view;
+}
+
+wire::JobView view_of(const coalloc::Job &job, const std::string &waits, Seconds now, bool with_plan) {
     wire::JobView view;
     view.id = job.id;
     view.user = job.user;
     view.name = job.name;
     view.state = coalloc::name(job.state);
-    view.reason = job.reason;
+    view.reason = waits.empty() ? job.reason : waits;
     view.attempt = job.attempt;
+    view.attempts = job.spec.on_failure == OnFailure::cancel ? 1 : job.spec.attempts;
+    view.on_failure = model::name(job.spec.on_failure);
+    view.turns = job.turns;
+    view.idle_gpu_seconds = coalloc::idle_gpu_seconds(job, now);
     view.submitted = job.submitted;
     view.line = plan::summary(job.plan);
     if (with_plan) view.plan = job.plan;
-    for (std::size_t i = 0; i < job.parts.size(); ++i) {
-        const auto &record = job.parts[i];
-        const auto size = launch::size_of(job.plan, job.plan.parts[i]);
-        int slots = 0;
-        for (const auto &node : job.plan.parts[i].nodes)
-            slots += static_cast<int>(node.size());
-        view.parts.push_back(
-            {.site = record.site,
-             .job = record.job,
-             .state =
-                 record.slurm_state.empty() ? std::string(coalloc::name(record.state)) : record.slurm_state,
-             .nodes = size.nodes,
-             .gpus = slots * job.plan.tp,
-             .stages = stages_of(job.plan.parts[i]),
-             .output = output_path(record.output, job, record),
-             .error = output_path(record.error.empty() ? record.output : record.error, job, record)});
-    }
+    for (std::size_t i = 0; i < job.parts.size(); ++i)
+        view.parts.push_back(part_view(job, i));
     for (const auto &line : job.history)
         view.history.push_back({line.at, std::string(coalloc::name(line.state)), line.why});
     return view;
@@ -69,7 +76,9 @@ Result<Json> Broker::show(const Caller &caller, const std::string &id) const {
     const auto found = jobs_.find(id);
     if (found == jobs_.end() || (found->second.uid != caller.uid && !caller.is_operator))
         return Error{Errc::not_found, "no job " + id + " of yours"};
-    return wire::to_json(view_of(found->second, true));
+    const auto &job = found->second;
+    return wire::to_json(
+        view_of(job, coalloc::waits_because(job, policy_, outlook(job)), clock_.now(), true));
 }
 
 Result<Json> Broker::list(const Caller &caller, bool all) const {
@@ -81,8 +90,40 @@ Result<Json> Broker::list(const Caller &caller, bool all) const {
               [](const auto *a, const auto *b) { return a->sequence < b->sequence; });
     wire::JobList list;
     for (const auto *job : shown)
-        list.jobs.push_back(view_of(*job, false));
+        list.jobs.push_back(
+            view_of(*job, coalloc::waits_because(*job, policy_, outlook(*job)), clock_.now(), false));
     return wire::to_json(list);
+}
+
+Metrics Broker::metrics() const {
+    Metrics metrics = counted_;
+    metrics.now = clock_.now();
+    metrics.version = PACKAGE_VERSION;
+    metrics.journal_good = journal_trouble_.empty();
+    for (const auto *job : live_) {
+        ++metrics.jobs_by_state[std::string(coalloc::name(job->state))];
+        metrics.idle_gpu_seconds_total +=
+            coalloc::idle_gpu_seconds(*job, metrics.now) - job->idle_gpu_seconds;
+        const bool waits = job->state == coalloc::State::holding || job->state == coalloc::State::releasing ||
+                           job->state == coalloc::State::rendezvous;
+        if (waits) metrics.oldest_wait = std::max(metrics.oldest_wait, metrics.now - job->submitted);
+    }
+    for (const auto &[name, line] : sites_.lines()) {
+        SiteMetrics site;
+        site.name = name;
+        site.up = line.trouble.empty() && line.seen_at > 0;
+        site.seen_at = line.seen_at;
+        site.token_expires = line.token_expires;
+        site.requests = line.requests;
+        site.failures = line.failures;
+        for (const auto &node : line.nodes) {
+            site.nodes += 1;
+            site.gpus += node.gpu_count();
+            site.free_gpus += node.free_gpus();
+        }
+        metrics.sites.push_back(std::move(site));
+    }
+    return metrics;
 }
 
 Result<Json> Broker::sites() const {

@@ -63,6 +63,7 @@ void begin_attempt(Job &job) {
     ++job.attempt;
     job.again = false;
     job.not_before = 0;
+    job.home_first = job.user_hold = false; // what it waited for is over
     job.word.clear();
 }
 

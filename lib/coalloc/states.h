@@ -73,6 +73,7 @@ constexpr std::array transitions{
 
     Transition{State::holding, Event::release_due, State::releasing, Action::release_parts},
     Transition{State::holding, Event::patience_ended, State::holding, Action::give_back},
+    Transition{State::holding, Event::home_held, State::holding, Action::give_back},
     Transition{State::holding, Event::cancel_asked, State::ending, Action::cancel_parts},
     Transition{State::holding, Event::part_failed, State::ending, Action::cancel_parts},
 
