@@ -53,7 +53,13 @@ struct Config {
     std::string journal = SF_STATEDIR "/journal.db";
     std::vector<std::string> operators{"root"};
     std::vector<std::string> forward_options; // of other SPANK plugins, "PLUGIN:OPTION"
-    Seconds patience = 300;                   // from the release until every part must run
+    Seconds patience = 300;                   // that the GPUs of a part idle, waiting for the other parts
+    Seconds margin = 15;                      // a part is released so long before the others should start
+    Seconds backoff = 30;                     // before the turn after the first one; doubled with each
+    Seconds backoff_most = 1800;              // and before any
+    Seconds lost_after = 60;                  // of silence, then on_failure=replan leaves a site behind
+    Seconds retry_delay = 10;                 // before the second attempt; doubled with each
+    std::int64_t keep_ended = 1000;           // jobs that have ended and are still shown
     Seconds plan_ttl = 20;                    // for sbatch to submit what was planned
     Seconds poll_nodes = 30;
     Seconds poll_jobs = 1; // live parts

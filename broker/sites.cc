@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "broker/sites.h"
 
+#include "broker/token.h"
 #include "model/gpu_table.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/text.h"
 
 #include <algorithm>
 #include <tuple>
@@ -53,18 +55,42 @@ std::vector<NodeClass> classes_of(const SiteLine &line, const std::string &parti
     return classes;
 }
 
+// Nobody looks at the nodes of an INACTIVE site.
+bool looked_at(const SiteConfig &site) { return site.state != SiteState::inactive; }
+
+void take_settings(SiteLine &line, const SiteConfig &site) {
+    if (!looked_at(site) || !looked_at(line.config)) line.trouble.clear();
+    if (!looked_at(line.config)) line.seen_at = 0; // the old view is too old
+    line.config = site;
+    line.due = 0;
+    if (!line.api) line.api = slurm::make_api(slurm::known_versions().front());
+}
+
+void keep_without_settings(SiteLine &line) {
+    constexpr std::string_view why =
+        "no longer in spiderflow.conf; its parts of live jobs are still followed";
+    if (line.trouble == why) return; // said at an earlier reload
+    line.config.state = SiteState::inactive;
+    line.trouble = why;
+    util::log_warning("site " + line.config.name + ": " + line.trouble +
+                      "; it stays as INACTIVE, with its old settings, until a reload finds none");
+}
+
 } // namespace
 
-void Sites::configure(const Config &config) {
+void Sites::configure(const Config &config, const std::set<std::string> &needed) {
     std::map<std::string, SiteLine> lines;
     for (const auto &site : config.sites) {
         SiteLine line;
         if (auto old = lines_.extract(site.name); !old.empty() && old.mapped().config.url == site.url)
             line = std::move(old.mapped());
-        line.config = site;
-        line.due = 0;
-        if (!line.api) line.api = slurm::make_api(slurm::known_versions().front());
+        take_settings(line, site);
         lines.emplace(site.name, std::move(line));
+    }
+    for (auto &[name, line] : lines_) {
+        if (needed.count(name) == 0) continue;
+        keep_without_settings(line);
+        lines.emplace(name, std::move(line));
     }
     lines_ = std::move(lines);
     links_ = config.links;
@@ -88,16 +114,39 @@ SiteLine *Sites::line(const std::string &name) {
 
 void Sites::call(const std::string &site, const std::string &user, const slurm::Call &call, Seconds timeout,
                  Answer done) {
-    const auto *line = this->line(site);
+    auto *line = this->line(site);
     if (line == nullptr) return done(Error{Errc::not_found, "site " + site + ": not in spiderflow.conf"});
-    auto token = util::read_secret(line->config.token_file);
-    if (!token) return done(std::move(token).error().within("site " + site + ": token"));
-    http_.start(slurm::to_request({site, line->config.url, user, *token}, call, timeout), std::move(done));
+    ++line->requests;
+    auto token = token_for(*line);
+    if (!token) {
+        ++line->failures;
+        return done(std::move(token).error().within("site " + site));
+    }
+    http_.start(slurm::to_request({site, line->config.url, user, *token}, call, timeout),
+                [this, site, done = std::move(done)](Result<slurm::Reply> reply) {
+                    auto *asked = this->line(site);
+                    if (asked != nullptr && (!reply || reply->status >= 400)) ++asked->failures;
+                    done(std::move(reply));
+                });
+}
+
+// Slurm 22.05 says of an expired token what it says of a dead slurmctld, so it is not asked. What is no JWT
+// it may judge itself.
+Result<std::string> Sites::token_for(SiteLine &line) const {
+    auto token = util::read_secret(line.config.token_file);
+    if (!token) return std::move(token).error().within("token");
+    const auto expiry = expiry_of(*token);
+    line.token_expires = expiry ? *expiry : 0;
+    if (line.token_expires > 0 && line.token_expires <= clock_.now())
+        return Error{Errc::denied, "its token has expired at " + util::local_time(line.token_expires) +
+                                       ": put a new one into " + line.config.token_file};
+    return token;
 }
 
 void Sites::tick() {
     for (auto &[name, line] : lines_)
-        if (!line.polling && clock_.elapsed() >= line.due) poll(line, poll_timeout, [] {});
+        if (looked_at(line.config) && !line.polling && clock_.elapsed() >= line.due)
+            poll(line, poll_timeout, [] {});
 }
 
 void Sites::poll(SiteLine &line, Seconds timeout, std::function<void()> done) {
@@ -108,7 +157,7 @@ void Sites::poll(SiteLine &line, Seconds timeout, std::function<void()> done) {
          [this, name, done](Result<slurm::Reply> reply) {
              if (auto *still = this->line(name)) { // it may have left the configuration meanwhile
                  still->polling = false;
-                 take(*still, std::move(reply));
+                 if (looked_at(still->config)) take(*still, std::move(reply));
              }
              done();
          });
@@ -121,7 +170,10 @@ void Sites::take(SiteLine &line, Result<slurm::Reply> reply) {
         line.nodes = std::move(*nodes);
         line.seen_at = clock_.now();
     }
-    note(line, nodes ? std::string() : nodes.error().what);
+    auto trouble = nodes ? std::string() : nodes.error().what;
+    if (const auto itself = "site " + line.config.name + ": "; trouble.starts_with(itself))
+        trouble.erase(0, itself.size()); // whoever shows it names the site
+    note(line, trouble);
     renew_snapshot();
 }
 
@@ -142,6 +194,7 @@ void Sites::refresh(Seconds fresh, Seconds longest, std::function<void()> done) 
         if (--*waiting == 0) done();
     };
     for (auto &[name, line] : lines_) {
+        if (!looked_at(line.config)) continue;
         if (clock_.now() - line.seen_at < fresh && line.trouble.empty()) continue;
         ++*waiting;
         poll(line, longest, one_done);
@@ -158,8 +211,9 @@ Result<Federation> Sites::federation(const std::string &partition, bool only_fre
         Site site;
         site.id = SiteId{static_cast<int>(sites.size())};
         site.name = name;
-        site.trouble = line.seen_at == 0 && line.trouble.empty() ? "not polled yet" : line.trouble;
-        site.stale = !site.trouble.empty();
+        const bool waiting = looked_at(line.config) && line.seen_at == 0 && line.trouble.empty();
+        site.trouble = waiting ? "not polled yet" : line.trouble;
+        site.stale = looked_at(line.config) && !site.trouble.empty();
         site.classes = classes_of(line, there, only_free, site.trouble);
         site.state = line.config.state;
         site.routable = line.config.routable;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,15 +27,19 @@ struct SiteLine {
     Seconds seen_at = 0; // since the epoch; 0 = never
     Seconds due = 0;     // next poll, monotonic
     bool polling = false;
-    std::string trouble; // of the last poll; empty = it went well
+    std::string trouble;       // of the last poll; empty = it went well
+    Seconds token_expires = 0; // since the epoch, of the token that was read last; 0 = not known
+    std::int64_t requests = 0; // since the broker started, those that an expired token stopped among them
+    std::int64_t failures = 0; // of these: no answer, or one with an HTTP status of 400 and above
 };
 
 class Sites {
   public:
     Sites(slurm::Http &http, const util::Clock &clock) : http_(http), clock_(clock) {}
 
-    // Takes over new settings; keeps what is known of sites that stay.
-    void configure(const Config &config);
+    // Takes over new settings; keeps what is known of sites that stay. A site that has left them but is
+    // `needed`, since a live part may be there, stays with its old settings as INACTIVE.
+    void configure(const Config &config, const std::set<std::string> &needed);
     void tick(); // starts the polls that are due
     // Polls what was seen longer than `fresh` seconds ago, then calls `done`: at the latest after `longest`
     // seconds.
@@ -50,11 +55,13 @@ class Sites {
     // The type as the site's gres spells it, "" where it names none.
     [[nodiscard]] std::string gres_type(const std::string &site, const std::string &gpu) const;
 
-    // Asks one site, as `user` there. The token is read here and nowhere else.
+    // Asks one site, as `user` there, whatever its state. The token is read here and nowhere else. When it
+    // cannot be read or has expired (Errc::denied), the site is not asked and `done` is called at once.
     void call(const std::string &site, const std::string &user, const slurm::Call &call, Seconds timeout,
               Answer done);
 
   private:
+    [[nodiscard]] Result<std::string> token_for(SiteLine &line) const;
     void poll(SiteLine &line, Seconds timeout, std::function<void()> done);
     void take(SiteLine &line, Result<slurm::Reply> reply);
     void note(SiteLine &line, const std::string &trouble);

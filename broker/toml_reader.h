@@ -3,6 +3,7 @@
 #pragma once
 
 #include "broker/toml_place.h"
+#include "util/text.h"
 
 #include <cmath>
 #include <functional>
@@ -69,7 +70,7 @@ auto boolean(bool T::*member) {
 }
 
 template <class T>
-auto at_least(double T::*member, double least, bool excluded, std::string_view expected) {
+auto at_least(double T::*member, double least, bool excluded, const std::string &expected) {
     return [member, least, excluded, expected](T &value, const toml::node &node,
                                                const Where &where) -> Result<void> {
         const auto number = node.is_number() ? node.value<double>() : std::nullopt;
@@ -90,8 +91,7 @@ auto not_negative(double T::*member) {
 }
 template <class T>
 auto seconds(double T::*member, double least) {
-    return at_least(member, least, false,
-                    least < 1 ? "a number of seconds, 0.1 or more" : "a number of seconds, 1 or more");
+    return at_least(member, least, false, "a number of seconds, " + util::number(least) + " or more");
 }
 
 template <class T>

@@ -77,7 +77,8 @@ TEST_F(Settings, EveryMistakeIsOneLineWithItsPlaceAndTheCure) {
     const auto head = "[broker]\nhome = \"a\"\n" + site("a");
     const std::vector<std::pair<std::string, std::string>> cases{
         {"[broker]\nhme = \"a\"\n", ":2:1: unknown key 'hme'; known: home, socket, journal, operators, "
-                                    "forward_options, patience, plan_ttl, "
+                                    "forward_options, patience, margin, backoff, backoff_most, "
+                                    "lost_after, retry_delay, keep_ended, plan_ttl, "
                                     "poll_nodes, poll_jobs, master_ports"},
         {"[brokr]\n", ":1:2: unknown key 'brokr'; known: broker, site, link"},
         {"[broker]\npatience = \"long\"\n", ":2:12: patience: expected a number of seconds, 1 or more"},
@@ -123,6 +124,44 @@ TEST_F(Settings, OfASitesNetworkAndScriptsAreRead) {
     EXPECT_EQ(config->site("a")->interface, "^lo,docker0");
     EXPECT_EQ(config->site("a")->max_script, 16 << 20);
     EXPECT_EQ(SiteConfig{}.max_script, 4194304) << "max_script_size of slurm.conf(5)";
+}
+
+TEST_F(Settings, OfTurnsAndAttemptsAreRead) {
+    const auto path = write("c", "[broker]\nhome = \"a\"\npatience = 1.5\nmargin = 0\nbackoff = 0.1\n"
+                                 "backoff_most = 2\nlost_after = 3.5\nretry_delay = 0\nkeep_ended = 7\n" +
+                                     site("a"));
+    const auto config = read_config(path);
+    ASSERT_TRUE(config) << config.error().what;
+    EXPECT_EQ(config->patience, 1.5);
+    EXPECT_EQ(config->margin, 0);
+    EXPECT_EQ(config->backoff, 0.1);
+    EXPECT_EQ(config->backoff_most, 2);
+    EXPECT_EQ(config->lost_after, 3.5);
+    EXPECT_EQ(config->retry_delay, 0);
+    EXPECT_EQ(config->keep_ended, 7);
+    const Config defaults;
+    EXPECT_EQ(defaults.margin, 15);
+    EXPECT_EQ(defaults.backoff, 30);
+    EXPECT_EQ(defaults.backoff_most, 1800);
+    EXPECT_EQ(defaults.lost_after, 60);
+    EXPECT_EQ(defaults.retry_delay, 10);
+    EXPECT_EQ(defaults.keep_ended, 1000);
+}
+
+TEST_F(Settings, OutOfRangeForTurnsAndAttemptsAreOneLine) {
+    const std::vector<std::pair<std::string, std::string>> cases{
+        {"margin = -1", "10: margin: expected a number of seconds, 0 or more"},
+        {"margin = inf", "10: margin: expected a number of seconds, 0 or more"},
+        {"backoff = 0", "11: backoff: expected a number of seconds, 0.1 or more"},
+        {"backoff_most = 0.5", "16: backoff_most: expected a number of seconds, 1 or more"},
+        {"lost_after = 0", "14: lost_after: expected a number of seconds, 1 or more"},
+        {"retry_delay = \"no\"", "15: retry_delay: expected a number of seconds, 0 or more"},
+        {"keep_ended = 0", "14: keep_ended: expected a whole number between 1 and 1000000"},
+        {"keep_ended = 1.5", "14: keep_ended: expected a whole number between 1 and 1000000"},
+        {"keep_ended = 1000001", "14: keep_ended: expected a whole number between 1 and 1000000"},
+    };
+    for (const auto &[line, expected] : cases)
+        EXPECT_EQ(trouble("[broker]\n" + line + "\n"), ":2:" + expected);
 }
 
 TEST_F(Settings, MistakesInThemAreOneLineWithTheirPlace) {
