@@ -6,6 +6,8 @@
 #include "util/text.h"
 #include "wire/client.h"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 namespace spider::cli {
@@ -60,22 +62,55 @@ void print_field(const std::string &name, const std::string &value) {
     if (!value.empty()) print_line(name + std::string(11 - name.size(), ' ') + printable(value));
 }
 
+std::string attempt(const wire::JobView &job) {
+    auto text = std::to_string(job.attempt);
+    if (job.on_failure.empty()) return text; // an older broker
+    if (job.on_failure != "cancel") text += " of " + std::to_string(job.attempts);
+    return text + " (on_failure " + job.on_failure + ")";
+}
+
+// "" when there is nothing to complain about.
+std::string idle(const wire::JobView &job) {
+    const auto seconds = std::round(job.idle_gpu_seconds);
+    if (seconds <= 0 && job.turns <= 0) return {};
+    const auto text = util::number(seconds, 15) + " GPU-seconds at the rendezvous";
+    if (job.turns <= 0) return text;
+    return text + ", given back " + (job.turns == 1 ? "once" : std::to_string(job.turns) + " times");
+}
+
+std::string table_of(const std::vector<wire::PartView> &parts) {
+    const bool expected =
+        std::any_of(parts.begin(), parts.end(), [](const auto &part) { return part.expected_start > 0; });
+    std::vector<Column> columns{{"SITE"},        {"JOB", true},  {"STATE"},
+                                {"NODES", true}, {"GPUS", true}, {"STAGES"}};
+    if (expected) columns.push_back({"EXPECTED"});
+    Table table(std::move(columns));
+    for (const auto &part : parts) {
+        std::vector<std::string> cells{part.site,
+                                       part.job > 0 ? std::to_string(part.job) : "-",
+                                       or_dash(part.state),
+                                       std::to_string(part.nodes),
+                                       std::to_string(part.gpus),
+                                       or_dash(part.stages)};
+        if (expected) cells.push_back(util::local_time(part.expected_start));
+        table.add(std::move(cells));
+    }
+    return table.text();
+}
+
 void print_job(const wire::JobView &job) {
     print_field("Job", job.id + "  " + job.name);
     print_field("User", job.user);
     print_field("State", job.state + (job.reason.empty() ? "" : ": " + job.reason));
-    print_field("Attempt", std::to_string(job.attempt));
+    print_field("Attempt", attempt(job));
+    print_field("Idle", idle(job));
     print_field("Submitted", util::local_time(job.submitted));
     print_field("Plan", job.line);
-    Table parts({{"SITE"}, {"JOB", true}, {"STATE"}, {"NODES", true}, {"GPUS", true}, {"STAGES"}});
     Table files({{"SITE"}, {"OUTPUT"}, {"ERROR"}});
-    for (const auto &part : job.parts) {
-        parts.add({part.site, part.job > 0 ? std::to_string(part.job) : "-", or_dash(part.state),
-                   std::to_string(part.nodes), std::to_string(part.gpus), or_dash(part.stages)});
+    for (const auto &part : job.parts)
         files.add(
             {part.site, or_dash(part.output), part.error == part.output ? "the same" : or_dash(part.error)});
-    }
-    if (!parts.empty()) print("\n" + parts.text() + "\n" + files.text());
+    if (!job.parts.empty()) print("\n" + table_of(job.parts) + "\n" + files.text());
     Table history({{"TIME"}, {"STATE"}, {"WHY"}});
     for (const auto &step : job.history)
         history.add({util::local_time(step.at), step.state, step.why});

@@ -56,8 +56,10 @@ Result<PlacedPart> read_placed(const Json &json) {
 }
 
 Json part_json(const PartView &part) {
-    return Json{{"site", part.site}, {"job", part.job},       {"state", part.state},   {"nodes", part.nodes},
-                {"gpus", part.gpus}, {"stages", part.stages}, {"output", part.output}, {"error", part.error}};
+    return Json{{"site", part.site},        {"job", part.job},     {"state", part.state},
+                {"nodes", part.nodes},      {"gpus", part.gpus},   {"stages", part.stages},
+                {"output", part.output},    {"error", part.error}, {"expected_start", part.expected_start},
+                {"restarts", part.restarts}};
 }
 
 Result<PartView> read_part(const Json &json) {
@@ -65,7 +67,8 @@ Result<PartView> read_part(const Json &json) {
     Fields fields(json);
     fields.need("site").read("site", part.site).read("job", part.job).read("state", part.state);
     fields.read("nodes", part.nodes).read("gpus", part.gpus).read("stages", part.stages);
-    return fields.read("output", part.output).read("error", part.error).done(part);
+    fields.read("output", part.output).read("error", part.error);
+    return fields.read("expected_start", part.expected_start).read("restarts", part.restarts).done(part);
 }
 
 Json history_json(const HistoryLine &line) {
@@ -196,6 +199,10 @@ Json to_json(const JobView &message) {
               {"state", message.state},
               {"reason", message.reason},
               {"attempt", message.attempt},
+              {"attempts", message.attempts},
+              {"on_failure", message.on_failure},
+              {"idle_gpu_seconds", message.idle_gpu_seconds},
+              {"turns", message.turns},
               {"submitted", message.submitted},
               {"line", message.line}};
     if (message.plan) json["plan"] = model::to_json(*message.plan);
@@ -211,6 +218,8 @@ Result<JobView> from_json(const Json &json) {
     fields.need("id").read("id", message.id).read("user", message.user).read("name", message.name);
     fields.need("state").read("state", message.state).read("reason", message.reason);
     fields.read("attempt", message.attempt).read("submitted", message.submitted).read("line", message.line);
+    fields.read("attempts", message.attempts).read("on_failure", message.on_failure);
+    fields.read("idle_gpu_seconds", message.idle_gpu_seconds).read("turns", message.turns);
     fields.object("plan", message.plan, model::plan_from_json).list("parts", message.parts, read_part);
     return fields.list("history", message.history, read_history).done(std::move(message));
 }

@@ -18,9 +18,11 @@ struct PartView {
     std::string state;    // Slurm's word, "PENDING"
     int nodes = 0;
     int gpus = 0;
-    std::string stages; // "0-1"
-    std::string output; // path at that site; "%N" and "%j" stay until they are known
-    std::string error;  // the same path when nothing else was asked
+    std::string stages;         // "0-1"
+    std::string output;         // path at that site; "%N" and "%j" stay until they are known
+    std::string error;          // the same path when nothing else was asked
+    Seconds expected_start = 0; // since the epoch, while it waits; 0 = not known
+    int restarts = 0;           // Slurm's count of its starts anew
     bool operator==(const PartView &) const = default;
 };
 
@@ -35,14 +37,18 @@ struct JobView { // GET /v1/jobs/ID, DELETE /v1/jobs/ID; {"jobs": [...]} of GET 
     std::string id;
     std::string user;
     std::string name;
-    std::string state; // a word of coalloc: asked planned placing holding ... done failed cancelled
-    std::string reason;
+    std::string state;  // a word of coalloc: asked planned placing holding ... done failed cancelled
+    std::string reason; // one sentence: why it waits, or why it ended
     int attempt = 0;
     Seconds submitted = 0; // since the epoch
     std::string line;
     std::optional<Plan> plan; // may be left out in lists
     std::vector<PartView> parts;
     std::vector<HistoryLine> history;
+    int attempts = 0;            // in all, as SPEC says
+    std::string on_failure;      // "cancel", "retry", "replan"
+    double idle_gpu_seconds = 0; // of GPUs that were held for parts that did not run yet
+    int turns = 0;               // how often they were given back
     bool operator==(const JobView &) const = default;
 };
 

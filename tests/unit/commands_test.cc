@@ -175,6 +175,44 @@ TEST_F(CommandTest, StatusListsAndShows) {
     EXPECT_EQ(run({"status", "s1-18"}).err, "spiderflow: no job\n");
 }
 
+TEST_F(CommandTest, StatusSaysWhatWaitingCostAndWhenPartsAreExpected) {
+    wire::JobView job{.id = "s1-17", .user = "alice", .name = "train", .state = "holding"};
+    job.reason =
+        "site s2: job 9 is PENDING (Resources), expected at 12:30; GPUs at s1 were given back twice, and "
+        "the next turn comes in 4 minutes";
+    job.attempt = 2, job.submitted = 1700000000;
+    job.parts = {{"s1", 12, "PENDING (JobHeldUser)", 1, 2, "0"}, {"s2", 9, "PENDING (Resources)", 1, 2, "1"}};
+    const Server server(
+        [&](const std::string &request) {
+            return answer(request.starts_with("GET /v1/jobs ")
+                              ? model::print_json(to_json(wire::JobList{{job}}))
+                              : model::print_json(to_json(job)));
+        },
+        slurm.socket);
+    const auto shows = [&](const std::string &text) {
+        const auto out = run({"status", "s1-17"}).out;
+        return out.find(text) != std::string::npos;
+    };
+    EXPECT_TRUE(shows("\nAttempt    2\n")) << "of a broker that says no more";
+    EXPECT_FALSE(shows("\nIdle "));
+    EXPECT_FALSE(shows("EXPECTED"));
+    EXPECT_TRUE(shows("\nState      holding: " + job.reason + "\n"));
+    job.attempts = 3, job.on_failure = "retry", job.idle_gpu_seconds = 411.6, job.turns = 2;
+    job.parts[1].expected_start = 1700000300;
+    EXPECT_TRUE(shows("\nAttempt    2 of 3 (on_failure retry)\n"));
+    EXPECT_TRUE(shows("\nIdle       412 GPU-seconds at the rendezvous, given back 2 times\n"));
+    EXPECT_TRUE(shows("  STAGES  EXPECTED\n"));
+    EXPECT_TRUE(shows("PENDING (JobHeldUser)      1     2  0       -\n"));
+    EXPECT_TRUE(shows("PENDING (Resources)        1     2  1       " + util::local_time(1700000300) + "\n"));
+    job.on_failure = "cancel", job.attempt = 1, job.turns = 0, job.idle_gpu_seconds = 1234567.4;
+    EXPECT_TRUE(shows("\nAttempt    1 (on_failure cancel)\n"));
+    EXPECT_TRUE(shows("\nIdle       1234567 GPU-seconds at the rendezvous\n"));
+    job.turns = 1;
+    EXPECT_TRUE(shows(", given back once\n"));
+    const auto list = run({"status"}).out;
+    EXPECT_TRUE(list.ends_with("  " + job.reason + "\n")) << "whole, at the end of its line: " << list;
+}
+
 TEST_F(CommandTest, CancelTriesThemAllAndTellsTheTruth) {
     const Server server(
         [](const std::string &request) {

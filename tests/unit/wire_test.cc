@@ -48,8 +48,13 @@ JobView small_job() {
             1700000000,
             "2 stages over s1, s2",
             small_plan(),
-            {{"s1", 12, "RUNNING", 1, 2, "0", "/home/alice/slurm-12.out"}, {"s2", 0, "", 1, 2, "1", ""}},
-            {{1700000000, "asked", ""}, {1700000001.5, "planned", "found"}}};
+            {{"s1", 12, "RUNNING", 1, 2, "0", "/home/alice/slurm-12.out"},
+             {"s2", 0, "PENDING", 1, 2, "1", "", "", 1700000300.5, 2}},
+            {{1700000000, "asked", ""}, {1700000001.5, "planned", "found"}},
+            3,
+            "retry",
+            412.5,
+            2};
 }
 
 template <class T>
@@ -102,6 +107,37 @@ TEST(Messages, KeysAreThoseOfTheInterface) {
     const auto reply = to_json(PlanReply{"s1-1", small_plan(), "l", {{"nodes", "2"}}, {{"A", "1"}}});
     EXPECT_EQ(model::print_json(reply["options"]), R"([["nodes","2"]])");
     EXPECT_EQ(model::print_json(reply["env"]), R"([["A","1"]])");
+}
+
+TEST(Messages, AnOlderBrokersAnswerIsStillRead) {
+    const auto job = parse<JobView>(
+        R"({"id":"s1-17","user":"alice","name":"n","state":"running","reason":"","attempt":1,"submitted":17,)"
+        R"("line":"l","parts":[{"site":"s1","job":12,"state":"RUNNING","nodes":1,"gpus":2,"stages":"0",)"
+        R"("output":"/o","error":"/e"}],"history":[]})");
+    ASSERT_TRUE(job) << job.error().what;
+    EXPECT_EQ(job->attempts, 0);
+    EXPECT_EQ(job->on_failure, "");
+    EXPECT_EQ(job->idle_gpu_seconds, 0);
+    EXPECT_EQ(job->turns, 0);
+    EXPECT_EQ(job->parts.at(0).expected_start, 0);
+    EXPECT_EQ(job->parts.at(0).restarts, 0);
+    EXPECT_EQ(job->parts.at(0).error, "/e");
+}
+
+TEST(Messages, WhatWaitingCostsHasItsKeys) {
+    const auto json = to_json(small_job());
+    EXPECT_EQ(
+        model::print_json(Json{json["attempts"], json["on_failure"], json["idle_gpu_seconds"], json["turns"],
+                               json["parts"][1]["expected_start"], json["parts"][1]["restarts"]}),
+        R"([3,"retry",412.5,2,1700000300.5,2])");
+    const auto complaint = [](const std::string &more) {
+        return parse<JobView>(R"({"id":"s1-1","state":"holding",)" + more + "}").error().what;
+    };
+    EXPECT_EQ(complaint(R"("turns":1.5)"), "turns: expected a whole number");
+    EXPECT_EQ(complaint(R"("idle_gpu_seconds":"9")"), "idle_gpu_seconds: expected a number");
+    EXPECT_EQ(complaint(R"("on_failure":3)"), "on_failure: expected a string");
+    EXPECT_EQ(complaint(R"("parts":[{"site":"s1","restarts":"1"}])"),
+              "parts: restarts: expected a whole number");
 }
 
 TEST(Messages, MalformedOnesNameTheKey) {
