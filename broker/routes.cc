@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "broker/routes.h"
 
+#include "broker/metrics.h"
 #include "config.h"
 #include "util/text.h"
 
@@ -76,6 +77,16 @@ const Route routes[] = {
     {"GET", "healthz",
      [](Broker &, const Caller &, const std::string &, const ApiRequest &, Send send) {
          send({204, ""});
+     }},
+    {"GET", "readyz",
+     [](Broker &broker, const Caller &, const std::string &, const ApiRequest &, Send send) {
+         const auto ready = broker.ready();
+         send(ready ? ApiReply{204, ""}
+                    : ApiReply{503, model::print_json(wire::error_json(ready.error().what))});
+     }},
+    {"GET", "metrics",
+     [](Broker &broker, const Caller &, const std::string &, const ApiRequest &, Send send) {
+         send({200, to_text(broker.metrics()), metrics_type});
      }},
 };
 

@@ -28,7 +28,7 @@ struct Incoming {
 MHD_Result answer(MHD_Connection *connection, const ApiReply &reply) {
     auto *response = MHD_create_response_from_buffer(reply.body.size(), const_cast<char *>(reply.body.data()),
                                                      MHD_RESPMEM_MUST_COPY);
-    MHD_add_response_header(response, "Content-Type", "application/json");
+    MHD_add_response_header(response, "Content-Type", reply.type.c_str());
     const auto queued = MHD_queue_response(connection, static_cast<unsigned>(reply.status), response);
     MHD_destroy_response(response);
     return queued;

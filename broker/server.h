@@ -25,7 +25,8 @@ struct ApiRequest {
 
 struct ApiReply {
     int status = 200;
-    std::string body; // JSON
+    std::string body;
+    std::string type = "application/json";
 };
 
 using Handler = std::function<ApiReply(const ApiRequest &)>;

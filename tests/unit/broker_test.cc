@@ -271,12 +271,12 @@ TEST_F(JournalFile, ThatIsNoDatabaseIsAnErrorThatNamesIt) {
 class Socket : public Folder {
   protected:
     std::string socket = (folder / "d.sock").string();
+    std::string answered_type; // of the last answer
     static std::size_t keep(char *data, std::size_t size, std::size_t count, void *text) {
         static_cast<std::string *>(text)->append(data, size * count);
         return size * count;
     }
-    [[nodiscard]] std::pair<long, std::string> ask(const std::string &path,
-                                                   const std::string &body = "") const {
+    [[nodiscard]] std::pair<long, std::string> ask(const std::string &path, const std::string &body = "") {
         CURL *curl = curl_easy_init();
         std::string text;
         long status = 0;
@@ -290,6 +290,9 @@ class Socket : public Folder {
         }
         curl_easy_perform(curl);
         curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+        const char *said = nullptr;
+        curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &said);
+        answered_type = said == nullptr ? "" : said;
         curl_easy_cleanup(curl);
         return {status, text};
     }
@@ -306,6 +309,18 @@ TEST_F(Socket, KnowsTheCallerByHisProcessAndGivesTheHandlerAllHeSent) {
     EXPECT_EQ(ask("/v1/plans", std::string(100000, 'x')),
               (std::pair<long, std::string>{201, "POST /v1/plans " + uid + " 100000"}));
     EXPECT_EQ(ask("/v1/plans", std::string(25 << 20, 'x')).first, 413);
+}
+
+TEST_F(Socket, AnswersJsonUnlessTheHandlerSaysOtherwise) {
+    auto server = Server::open(socket, [](const ApiRequest &request) {
+        return request.path == "/metrics" ? ApiReply{200, "a 1\n", "text/plain; version=0.0.4"}
+                                          : ApiReply{200, "{}"};
+    });
+    ASSERT_TRUE(server) << server.error().what;
+    EXPECT_EQ(ask("/v1/sites").second, "{}");
+    EXPECT_EQ(answered_type, "application/json");
+    EXPECT_EQ(ask("/metrics").second, "a 1\n");
+    EXPECT_EQ(answered_type, "text/plain; version=0.0.4");
 }
 
 // systemd's side of sd_notify(3), played by a socket of our own.
