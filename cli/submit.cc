@@ -56,7 +56,7 @@ std::vector<std::string> sbatch_words(const Wish &wish, const wire::PlanReply &r
     words.insert(words.end(), wish.given.passed.begin(), wish.given.passed.end());
     for (const auto &[name, value] : reply.options)
         words.push_back(option_word(name, value)); // the last wins
-    words.emplace_back("--no-requeue");
+    words.emplace_back("--requeue"); // a part that gives its GPUs back goes into its queue again
     if (wish.given.options.contains("wrap")) words.push_back("--wrap=" + option(wish.given.options, "wrap"));
     words.insert(words.end(), wish.given.rest.begin(), wish.given.rest.end());
     return words;
@@ -67,6 +67,7 @@ std::vector<std::string> sbatch_words(const Wish &wish, const wire::PlanReply &r
                                 const wire::PlanReply &reply) {
     for (const auto &[name, value] : reply.environment)
         ::setenv(name.c_str(), value.c_str(), 1);
+    ::unsetenv("SLURM_RESTART_COUNT"); // of the job that this runs in
     // Tells the plugin inside sbatch that all is done from here.
     ::setenv("SLURM_SPIDERFLOW_SUBMIT", reply.id.empty() ? "test-only" : reply.id.c_str(), 1);
     if (wish.script.standard_input) ::dup2(wish.script.standard_input.get(), STDIN_FILENO);

@@ -6,6 +6,7 @@
 #include "spank/hook.h"
 #include "spank/options.h"
 #include "spank/rank.h"
+#include "spank/word.h"
 #include "util/text.h"
 
 #include <array>
@@ -27,12 +28,18 @@ constexpr Seconds child_grace = 1;        // its last words come with the cancel
 
 // What the plan depends on, or what every part needs: names of Slurm's option table.
 constexpr const char *told[] = {
-    "account",       "array",         "begin", "chdir",   "clusters",        "comment", "constraint",
-    "cpus-per-task", "dependency",    "error", "exclude", "exclusive",       "export",  "gpus",
-    "gpus-per-node", "gpus-per-task", "gres",  "hold",    "job-name",        "mem",     "mem-per-cpu",
-    "mem-per-gpu",   "nodelist",      "nodes", "ntasks",  "ntasks-per-node", "output",  "partition",
-    "qos",           "signal",        "time",  "wait",
+    "account",    "array",         "begin",      "chdir",           "clusters",      "comment",
+    "constraint", "cpus-per-task", "deadline",   "dependency",      "error",         "exclude",
+    "exclusive",  "export",        "gpus",       "gpus-per-node",   "gpus-per-task", "gres",
+    "hold",       "job-name",      "mem",        "mem-per-cpu",     "mem-per-gpu",   "nice",
+    "nodelist",   "nodes",         "ntasks",     "ntasks-per-node", "output",        "partition",
+    "qos",        "requeue",       "no-requeue", "signal",          "time",          "wait",
 };
+
+// Of the two spellings of one option Slurm gives the one that counts as the value of both.
+bool is_overruled(std::string_view name, std::string_view value) {
+    return (value == "requeue" && name == "no-requeue") || (value == "no-requeue" && name == "requeue");
+}
 
 [[noreturn]] void fail(const std::string &why) {
     slurm_spank_log("spiderflow: %s", why.c_str());
@@ -62,7 +69,7 @@ std::string plan_request(const Asked &asked, const OptionTable &table) {
     std::string input;
     add_line(input, "spec", asked.spec);
     for (const char *name : told)
-        if (const auto value = table.value(name)) {
+        if (const auto value = table.value(name); value && !is_overruled(name, *value)) {
             auto line = util::escape_line(*value);
             input += std::string("option ") + name + (line.empty() ? "" : " " + line) + "\n";
         }
@@ -86,8 +93,8 @@ void apply(const Reply &reply, const OptionTable &table, const Settings &setting
         drop(settings, submission);
         fail("sbatch refuses --" + name + (value.empty() ? "" : "=" + value) + " of the plan");
     }
-    // Slurm would requeue one part alone, on other nodes and with the old word.
-    table.set("no-requeue", "");
+    table.set("requeue", "");     // a part that gives its GPUs back goes into its queue again
+    ::unsetenv(restart_variable); // of the job that sbatch runs in
     for (const auto &[name, value] : reply.environment)
         ::setenv(name.c_str(), value.c_str(), 1);
 }

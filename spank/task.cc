@@ -12,7 +12,9 @@
 #include "util/process.h"
 #include "util/text.h"
 
+#include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <unistd.h>
@@ -58,8 +60,8 @@ std::string own_program() {
     return {path.data(), length < 0 ? 0 : static_cast<std::size_t>(length)};
 }
 
-std::string find_squeue(const std::string &bindir) {
-    const auto paths = squeue_paths(bindir, own_program());
+std::string find_command(const std::string &name, const std::string &bindir) {
+    const auto paths = command_paths(name, bindir, own_program());
     for (const auto &path : paths)
         if (::access(path.c_str(), X_OK) == 0) return path;
     return paths.front();
@@ -78,31 +80,67 @@ void pause_a_second() {
     ::nanosleep(&second, nullptr);
 }
 
-// Returns the word. Ends the batch script when the job ends, or when no word comes.
-std::string wait_for_word(const Settings &settings, const std::string &job, int attempt, std::uint32_t here,
-                          Seconds patience) {
+// Back into the queue, held, with the same id, script and environment. Slurm ends this process for it,
+// perhaps before scontrol has answered: its SIGTERM is ignored here, and by scontrol, which inherits that.
+[[noreturn]] void give_back(const Settings &settings, const std::string &job, std::uint32_t here) {
+    ::signal(SIGTERM, SIG_IGN);
+    const auto scontrol = find_command("scontrol", settings.bindir);
+    const auto done =
+        util::run({.argv = {scontrol, "requeuehold", std::to_string(here)}, .deadline = look_deadline});
+    // It may exit with 0 although it was refused: what it printed decides.
+    std::string trouble = !done ? done.error().what : std::string(util::trim(done->err));
+    if (trouble.empty() && done->status != 0)
+        trouble = scontrol + " ended with status " + std::to_string(done->status);
+    if (!trouble.empty()) fail(job, "could not give its GPUs back: " + trouble);
+    fail(job, "gives its GPUs back and waits for the other sites");
+}
+
+// Returns the word. Ends the batch script when the job ends, gives its GPUs back, or no word comes.
+std::string wait_for_word(const Settings &settings, const Self &self, std::uint32_t here, Seconds patience) {
     const util::SystemClock clock;
-    const auto squeue = find_squeue(settings.bindir);
+    const auto squeue = find_command("squeue", settings.bindir);
     const auto end = clock.elapsed() + patience;
     std::string trouble;
     for (;;) {
-        const auto seen = judge(look_at(squeue, here, trouble), job, attempt);
+        const auto seen = judge(look_at(squeue, here, trouble), self);
         switch (seen.look) {
         case Look::go:
             return seen.detail;
+        case Look::back:
+            give_back(settings, self.job, here);
+        case Look::again:
+            fail(self.job, "its site started this part again; the others do not wait for it");
+        case Look::old:
+            fail(self.job, "this is attempt " + std::to_string(self.attempt) + ", attempt " + seen.detail +
+                               " has taken its place");
         case Look::ended:
-            fail(job, "ended while it waited for the other sites: " + seen.detail);
+            fail(self.job, "ended while it waited for the other sites: " + seen.detail);
         case Look::stranger:
-            fail(job, "the comment of Slurm job " + std::to_string(here) + " is not of this job: '" +
-                          seen.detail + "'; was it changed?");
+            fail(self.job, "the comment of Slurm job " + std::to_string(here) + " is not of this job: '" +
+                               seen.detail + "'; was it changed?");
         case Look::wait:
             break;
         }
         if (clock.elapsed() >= end)
-            fail(job, "no word from the broker within " + std::to_string(static_cast<int>(patience)) + " s" +
-                          (trouble.empty() ? "" : "; " + trouble));
+            fail(self.job, "no word from the broker within " + std::to_string(static_cast<int>(patience)) +
+                               " s" + (trouble.empty() ? "" : "; " + trouble));
         pause_a_second();
     }
+}
+
+// Slurm 22.05 fills the variable, but not the item.
+int own_run(spank_t spank) {
+    const auto told = util::to_int(variable(spank, restart_variable).value_or("0")).value_or(0);
+    return static_cast<int>(std::max<std::int64_t>(item(spank, S_SLURM_RESTART_COUNT), told));
+}
+
+// Slurm counts each giving back, though nothing was trained, and nothing in a further attempt, which is a new
+// Slurm job, though something was. A script that asks whether to go on from a checkpoint means the attempts.
+void count_attempts(spank_t spank, int attempt) {
+    if (attempt > 1)
+        ::spank_setenv(spank, restart_variable, std::to_string(attempt - 1).c_str(), 1);
+    else
+        ::spank_unsetenv(spank, restart_variable);
 }
 
 void before_batch_script(spank_t spank, const Settings &settings, const std::string &job) {
@@ -110,13 +148,15 @@ void before_batch_script(spank_t spank, const Settings &settings, const std::str
     const auto carriers = read_carriers(lookup(spank));
     if (!carriers) fail(job, carriers.error().what);
     const auto patience = read_patience(lookup(spank)) + grace;
-    const auto word = wait_for_word(settings, job, carriers->attempt, here, patience);
+    const Self self{job, carriers->attempt, own_run(spank)};
+    const auto word = wait_for_word(settings, self, here, patience);
     if (const auto master = parse_master(word); !master) fail(job, master.error().what);
     ::spank_setenv(spank, carrier::master, word.c_str(), 1);
     ::spank_setenv(spank, carrier::local_job, std::to_string(here).c_str(), 1);
     // sbatch keeps the count of the user's own --ntasks-per-node, and srun would leave nodes out for it.
     for (const char *name : {"SLURM_NTASKS", "SLURM_NPROCS"})
         ::spank_setenv(spank, name, std::to_string(carriers->tasks()).c_str(), 1);
+    count_attempts(spank, carriers->attempt);
     ::spank_unsetenv(spank,
                      carrier::submit); // or a nested sbatch would take itself for that of `spiderflow submit`
 }

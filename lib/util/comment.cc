@@ -7,7 +7,36 @@ namespace spider::util {
 namespace {
 
 constexpr std::string_view mark = "spiderflow=";
-constexpr std::string_view word_mark = " go=";
+constexpr int most = 1'000'000; // attempts or restarts: a larger number is no number of ours
+
+bool read_count(std::string_view text, int &count) {
+    const auto value = to_int(text);
+    if (!value || *value < 0 || *value > most) return false;
+    count = static_cast<int>(*value);
+    return true;
+}
+
+// "s1-17/1".
+bool read_part(std::string_view text, Comment &comment) {
+    const auto slash = text.rfind('/');
+    if (slash == std::string_view::npos || slash == 0) return false;
+    comment.job = std::string(text.substr(0, slash));
+    return read_count(text.substr(slash + 1), comment.attempt);
+}
+
+// "go=10.77.1.1/29501", "run=1", "back=0".
+bool read_order(std::string_view text, Comment &comment) {
+    const auto equal = text.find('=');
+    if (equal == std::string_view::npos) return false;
+    const auto key = text.substr(0, equal);
+    const auto value = text.substr(equal + 1);
+    if (key == "go") {
+        comment.word = std::string(value);
+        return true;
+    }
+    if (key == "run") return read_count(value, comment.run);
+    return key == "back" && read_count(value, comment.back.emplace());
+}
 
 } // namespace
 
@@ -15,7 +44,8 @@ std::string to_text(const Comment &comment) {
     std::string text = comment.user;
     if (!text.empty()) text += ' ';
     text += std::string(mark) + comment.job + "/" + std::to_string(comment.attempt);
-    if (!comment.word.empty()) text += std::string(word_mark) + comment.word;
+    if (!comment.word.empty()) text += " go=" + comment.word + " run=" + std::to_string(comment.run);
+    if (comment.back) text += " back=" + std::to_string(*comment.back);
     return text;
 }
 
@@ -26,19 +56,10 @@ std::optional<Comment> parse_comment(std::string_view text) {
     if (begin == std::string_view::npos || (begin > 0 && text[begin - 1] != ' ')) return std::nullopt;
     Comment comment;
     comment.user = std::string(trim(text.substr(0, begin)));
-    auto rest = text.substr(begin + mark.size());
-    const auto word = rest.find(word_mark);
-    if (word != std::string_view::npos) {
-        comment.word = std::string(trim(rest.substr(word + word_mark.size())));
-        rest = rest.substr(0, word);
-    }
-    const auto slash = rest.rfind('/');
-    if (slash == std::string_view::npos || slash == 0) return std::nullopt;
-    const auto attempt = to_int(trim(rest.substr(slash + 1)));
-    comment.job = std::string(rest.substr(0, slash));
-    if (!attempt || *attempt < 0 || *attempt > 1'000'000 || comment.job.find(' ') != std::string::npos)
-        return std::nullopt;
-    comment.attempt = static_cast<int>(*attempt);
+    const auto words = split(text.substr(begin + mark.size()), ' ');
+    if (words.empty() || !read_part(words.front(), comment)) return std::nullopt;
+    for (std::size_t at = 1; at < words.size(); ++at)
+        if (!read_order(words[at], comment)) return std::nullopt;
     return comment;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The comment of a part: "<user's own> spiderflow=<job>/<attempt>[ go=<address>/<port>]".
-// It finds the part again (broker, helper) and carries the word to its batch step (plugin).
+// The comment of a part: "<user's own> spiderflow=<job>/<attempt>[ go=<address>/<port> run=<N>][ back=<N>]".
+// It finds the part again (broker, helper) and tells its batch step (plugin) to begin or to give its GPUs
+// back. N is Slurm's restart count of the run that is meant: an older or a later run of the job does not
+// obey.
 #pragma once
 
 #include <optional>
@@ -13,7 +15,9 @@ struct Comment {
     std::string user; // the user's own text, kept as it is
     std::string job;  // federated job id, "s1-17"
     int attempt = 0;
-    std::string word; // "<address>/<port>" once the broker has given it
+    int run = 0;             // for which the word is meant; 0 without a word
+    std::optional<int> back; // the run that is to give its GPUs back
+    std::string word;        // "<address>/<port>" once the broker has given it
     bool operator==(const Comment &) const = default;
 };
 

@@ -15,7 +15,7 @@ TEST_F(CommandTest, SubmitIsSbatchWithOurOptionsLast) {
     EXPECT_EQ(ended.status, 0) << ended.err;
     EXPECT_EQ(ended.out, "Submitted batch job 7\n");
     EXPECT_EQ(slurm.calls("sbatch"),
-              Words{"sbatch -N4 -t 5 --nodes=1 --comment=spiderflow=s1-17/1 --hold --no-requeue " + script +
+              Words{"sbatch -N4 -t 5 --nodes=1 --comment=spiderflow=s1-17/1 --hold --requeue " + script +
                     " status -x"});
     EXPECT_EQ(read("env"), "s1-17 s1\n");
     const auto asked = server.requests().at(0);

@@ -29,6 +29,7 @@ constexpr const char *good_plan =
 Outcome sbatch(const std::string &helper, const std::function<void(spank_handle &)> &after,
                const char *spec = "model=x") {
     return in_child([&] {
+        ::setenv("SLURM_RESTART_COUNT", "3", 1);
         fake().context = S_CTX_ALLOCATOR;
         fake().options.insert({{"comment", "mine"}, {"time", "5:00"}});
         spank_handle spank;
@@ -43,8 +44,9 @@ TEST(Sbatch, SetsThePlansOptionsAndEnvironmentAndHasItPlacedAtTheEnd) {
         EXPECT_EQ(fake().options["nodes"], "2");
         EXPECT_EQ(fake().options["comment"], "mine spiderflow=s1-17/1");
         EXPECT_TRUE(fake().options.contains("hold"));
-        EXPECT_TRUE(fake().options.contains("no-requeue"));
+        EXPECT_TRUE(fake().options.contains("requeue"));
         EXPECT_STREQ(std::getenv("SLURM_SPIDERFLOW_DP"), "2");
+        EXPECT_EQ(std::getenv("SLURM_RESTART_COUNT"), nullptr); // of the job around it
         std::printf("Submitted batch job 1\n");
         slurm_spank_exit(&spank, 0, nullptr);
         slurm_spank_exit(&spank, 0, nullptr); // listed twice: placed once
@@ -55,6 +57,28 @@ TEST(Sbatch, SetsThePlansOptionsAndEnvironmentAndHasItPlacedAtTheEnd) {
     EXPECT_EQ(outcome.err, "spiderflow: 2 stages\nspiderflow: placed\n");
     EXPECT_EQ(scratch.text("log"), "hook plan\nspec model=x\noption comment mine\noption time 5:00\n"
                                    "hook place s1-17\n");
+}
+
+// What Slurm 22.05 answers: the one that counts, for either spelling.
+TEST(Sbatch, TellsWhatMeansTheWholeJobAndOfRequeueTheSpellingThatCounts) {
+    const Scratch scratch;
+    const auto with = helper(scratch, good_plan);
+    const auto outcome = in_child([&] {
+        fake().context = S_CTX_ALLOCATOR;
+        fake().options = {{"hold", "set"},
+                          {"begin", "2026-12-01T04:00:00"},
+                          {"nice", "100"},
+                          {"deadline", "2026-12-02T04:00:00"},
+                          {"dependency", "after:1"},
+                          {"requeue", "no-requeue"},
+                          {"no-requeue", "no-requeue"}};
+        spank_handle spank;
+        start(spank, {with}, "");
+    });
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(scratch.text("log"),
+              "hook plan\nspec\noption begin 2026-12-01T04:00:00\noption deadline 2026-12-02T04:00:00\n"
+              "option dependency after:1\noption hold set\noption nice 100\noption no-requeue no-requeue\n");
 }
 
 TEST(Sbatch, FailsWithOneLineWhenThereIsNoPlan) {

@@ -81,7 +81,7 @@ TEST(Srun, KeepsTheUsersOwnGeometryAndWithOffEverything) {
 // slurmstepd of task `local` on node n2 (two tasks of three), with `changes` to its environment.
 Outcome task(const std::map<std::string, std::string> &changes, std::uint32_t local = 0,
              std::uint32_t step = 0, const char *spec = nullptr, std::uint32_t tasks = 3,
-             const std::string &bindir = "/nonexistent") {
+             const std::string &bindir = "/nonexistent", std::uint32_t restarts = 0) {
     return in_child([&] {
         spank_handle spank;
         spank.environment = part;
@@ -96,7 +96,8 @@ Outcome task(const std::map<std::string, std::string> &changes, std::uint32_t lo
                        {S_JOB_STEPID, step},
                        {S_TASK_ID, local},
                        {S_JOB_LOCAL_TASK_COUNT, 2u},
-                       {S_JOB_TOTAL_TASK_COUNT, tasks}};
+                       {S_JOB_TOTAL_TASK_COUNT, tasks},
+                       {S_SLURM_RESTART_COUNT, restarts}};
         start(spank, {"bindir=" + bindir}, spec);
         const auto before = spank.environment;
         slurm_spank_task_init(&spank, 0, nullptr);
@@ -157,30 +158,78 @@ TEST(Task, WithABadOrMissingCarrierFailsAndNamesIt) {
         }
 }
 
-Outcome batch(const std::string &answer, const std::map<std::string, std::string> &changes = {}) {
+// `scontrol`: what that command does.
+Outcome batch(const std::string &answer, const std::map<std::string, std::string> &changes = {},
+              std::uint32_t restarts = 0, const std::string &scontrol = "") {
     const Scratch scratch;
     scratch.script("squeue", "test \"$*\" = '-h -j 12 -o %T|%k' && echo '" + answer + "'");
+    scratch.script("scontrol", "test \"$*\" = 'requeuehold 12' || exit 9\n" + scontrol);
     auto all = changes;
     all.insert({{carrier::master, "-"}, {carrier::local_job, "-"}});
-    return task(all, 0, batch_step, nullptr, 1, scratch.path(""));
+    return task(all, 0, batch_step, nullptr, 1, scratch.path(""), restarts);
 }
 
 TEST(BatchStep, TakesTheWordAndNoRank) {
-    const auto outcome = batch("RUNNING|mine spiderflow=s1-17/1 go=10.77.1.1/29501");
+    const auto outcome = batch("RUNNING|mine spiderflow=s1-17/1 go=10.77.1.1/29501 run=0");
     EXPECT_EQ(outcome.status, 0);
     EXPECT_EQ(outcome.err, "");
     EXPECT_EQ(outcome.out, "SLURM_NPROCS=3\nSLURM_NTASKS=3\nSLURM_SPIDERFLOW_LOCALJOB=12\n"
                            "SLURM_SPIDERFLOW_MASTER=10.77.1.1/29501\n");
 }
 
-TEST(BatchStep, EndsWithOneLineWhenItsJobEndsOrIsNotOurs) {
-    const std::pair<const char *, const char *> cases[] = {
-        {"COMPLETING|spiderflow=s1-17/1", "ended while it waited for the other sites: COMPLETING"},
-        {"RUNNING|lost", "the comment of Slurm job 12 is not of this job: 'lost'; was it changed?"},
-        {"RUNNING|spiderflow=s1-17/1 go=nowhere",
-         "SLURM_SPIDERFLOW_MASTER='nowhere': expected ADDRESS/PORT"}};
-    for (const auto &[answer, line] : cases) {
-        const auto outcome = batch(answer);
+TEST(BatchStep, CountsAttemptsAsRestartsAndNotWhatWasGivenBack) {
+    const auto first =
+        batch("RUNNING|spiderflow=s1-17/1 go=10.77.1.1/29501 run=2 back=1", {{"SLURM_RESTART_COUNT", "2"}});
+    EXPECT_EQ(first.status, 0) << first.err;
+    EXPECT_NE(first.out.find("no SLURM_RESTART_COUNT\n"), std::string::npos) << first.out;
+    const auto third =
+        batch("RUNNING|spiderflow=s1-17/3 go=10.77.1.1/29501 run=0", {{carrier::attempt, "3"}});
+    EXPECT_EQ(third.status, 0) << third.err;
+    EXPECT_NE(third.out.find("SLURM_RESTART_COUNT=2\n"), std::string::npos) << third.out;
+}
+
+// Slurm 22.05 leaves the item at 0 and fills the variable.
+TEST(BatchStep, KnowsItsRunFromTheItemOrFromTheVariable) {
+    const auto again = "RUNNING|spiderflow=s1-17/1 go=10.77.1.1/29501 run=1";
+    EXPECT_EQ(batch(again, {}, 1).status, 0);
+    EXPECT_EQ(batch(again, {{"SLURM_RESTART_COUNT", "1"}}, 0).status, 0);
+    EXPECT_EQ(batch(again, {}, 0).status, 1);
+    EXPECT_EQ(batch(again, {{"SLURM_RESTART_COUNT", "rubbish"}}, 0).status, 1);
+}
+
+TEST(BatchStep, GivesItsGpusBackWhenToldAndSaysSo) {
+    const auto outcome = batch("RUNNING|spiderflow=s1-17/1 back=2", {}, 2, "kill -TERM $PPID $$; sleep 0.1");
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err, "spiderflow: job s1-17: gives its GPUs back and waits for the other sites\n");
+}
+
+TEST(BatchStep, ThatMayNotGiveItsGpusBackFailsWithScontrolsWords) {
+    const std::string line = "spiderflow: job s1-17: could not give its GPUs back: ";
+    const auto refused = batch("RUNNING|spiderflow=s1-17/1 back=0", {}, 0, "echo 'Job is disabled 12' >&2");
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_EQ(refused.err, line + "Job is disabled 12\n");
+    const auto broken = batch("RUNNING|spiderflow=s1-17/1 back=0", {}, 0, "exit 3");
+    EXPECT_EQ(broken.status, 1);
+    EXPECT_EQ(broken.err.find(line), 0u) << broken.err;
+    EXPECT_NE(broken.err.find("scontrol ended with status 3\n"), std::string::npos) << broken.err;
+}
+
+TEST(BatchStep, EndsWithOneLineWhenItsJobEndsOrItsTimeIsOverOrItIsNotOurs) {
+    struct Case {
+        const char *answer;
+        std::uint32_t restarts;
+        const char *line;
+    };
+    for (const auto &[answer, restarts, line] :
+         {Case{"COMPLETING|spiderflow=s1-17/1", 0, "ended while it waited for the other sites: COMPLETING"},
+          Case{"RUNNING|lost", 0, "the comment of Slurm job 12 is not of this job: 'lost'; was it changed?"},
+          Case{"RUNNING|spiderflow=s1-17/2", 0, "this is attempt 1, attempt 2 has taken its place"},
+          Case{"RUNNING|spiderflow=s1-17/1 go=10.77.1.1/29501 run=0", 1,
+               "its site started this part again; the others do not wait for it"},
+          Case{"RUNNING|spiderflow=s1-17/1 go=nowhere run=0", 0,
+               "SLURM_SPIDERFLOW_MASTER='nowhere': expected ADDRESS/PORT"}}) {
+        const auto outcome = batch(answer, {}, restarts);
         EXPECT_EQ(outcome.status, 1);
         EXPECT_EQ(outcome.err, std::string("spiderflow: job s1-17: ") + line + "\n");
     }

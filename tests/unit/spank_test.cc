@@ -115,23 +115,42 @@ TEST(Word, IsAnAddressAndAPort) {
 }
 
 TEST(Word, IsTakenOnlyFromARunningJobOfOurAttempt) {
-    const auto see = [](const char *line) { return judge(line, "s1-17", 2); };
-    EXPECT_EQ(see("RUNNING|mine | x spiderflow=s1-17/2 go=10.0.0.1/29501\n"),
+    const auto see = [](const char *line) { return judge(line, {"s1-17", 2, 0}); };
+    EXPECT_EQ(see("RUNNING|mine | x spiderflow=s1-17/2 go=10.0.0.1/29501 run=0\n"),
               (Seen{Look::go, "10.0.0.1/29501"}));
     EXPECT_EQ(see("CONFIGURING|spiderflow=s1-17/2"), (Seen{Look::wait, ""}));
-    EXPECT_EQ(see("RUNNING|spiderflow=s1-17/1 go=10.0.0.1/29501"), (Seen{Look::wait, ""}));
+    EXPECT_EQ(see("RUNNING|spiderflow=s1-17/1 go=10.0.0.1/29501 run=0 back=0"), (Seen{Look::wait, ""}));
+    EXPECT_EQ(see("RUNNING|spiderflow=s1-17/3 go=10.0.0.1/29501 run=0"), (Seen{Look::old, "3"}));
+    EXPECT_EQ(see("RUNNING|spiderflow=s1-17/3"), (Seen{Look::old, "3"}));
     EXPECT_EQ(see(""), (Seen{Look::wait, ""}));
-    EXPECT_EQ(see("COMPLETING|spiderflow=s1-17/2 go=10.0.0.1/29501"), (Seen{Look::ended, "COMPLETING"}));
-    EXPECT_EQ(see("CANCELLED|spiderflow=s1-17/2"), (Seen{Look::ended, "CANCELLED"}));
-    EXPECT_EQ(see("RUNNING|spiderflow=s1-18/2 go=10.0.0.1/1").look, Look::stranger);
+    EXPECT_EQ(see("COMPLETING|spiderflow=s1-17/2 go=10.0.0.1/29501 run=0"),
+              (Seen{Look::ended, "COMPLETING"}));
+    EXPECT_EQ(see("CANCELLED|spiderflow=s1-17/2 back=0"), (Seen{Look::ended, "CANCELLED"}));
+    EXPECT_EQ(see("RUNNING|spiderflow=s1-18/2 go=10.0.0.1/1 run=0").look, Look::stranger);
     EXPECT_EQ(see("RUNNING|(null)"), (Seen{Look::stranger, "(null)"}));
 }
 
-TEST(Word, SqueueIsLookedForBesideTheDaemons) {
-    EXPECT_EQ(squeue_paths("", "/opt/slurm/sbin/slurmstepd").front(), "/opt/slurm/bin/squeue");
-    EXPECT_EQ(squeue_paths("/x", "/usr/sbin/slurmstepd")[0], "/x/squeue");
-    EXPECT_EQ(squeue_paths("", "/slurmstepd").front(), "/bin/squeue");
-    EXPECT_EQ(squeue_paths("", "").front(), "/usr/bin/squeue");
+TEST(Word, IsForOneRunOfTheJobAndSoIsTheOrderToGiveBack) {
+    const auto see = [](const char *told, int run) {
+        return judge(std::string("RUNNING|spiderflow=s1-17/1") + told, {"s1-17", 1, run});
+    };
+    EXPECT_EQ(see(" go=10.0.0.1/29501 run=2", 2), (Seen{Look::go, "10.0.0.1/29501"}));
+    EXPECT_EQ(see(" go=10.0.0.1/29501 run=0", 1).look, Look::again);
+    EXPECT_EQ(see(" go=10.0.0.1/29501", 1).look, Look::again);
+    EXPECT_EQ(see(" go=10.0.0.1/29501 run=2", 1).look, Look::again);
+    EXPECT_EQ(see(" back=0", 0).look, Look::back);
+    EXPECT_EQ(see(" back=3", 3).look, Look::back);
+    EXPECT_EQ(see(" back=0", 1).look, Look::wait); // it has done so
+    EXPECT_EQ(see(" back=1", 0).look, Look::wait);
+    EXPECT_EQ(see(" go=10.0.0.1/29501 run=1 back=0", 1), (Seen{Look::go, "10.0.0.1/29501"}));
+    EXPECT_EQ(see(" go=10.0.0.1/29501 run=1 back=1", 1).look, Look::back);
+}
+
+TEST(Command, OfSlurmIsLookedForBesideTheDaemons) {
+    EXPECT_EQ(command_paths("squeue", "", "/opt/slurm/sbin/slurmstepd").front(), "/opt/slurm/bin/squeue");
+    EXPECT_EQ(command_paths("scontrol", "/x", "/usr/sbin/slurmstepd")[0], "/x/scontrol");
+    EXPECT_EQ(command_paths("squeue", "", "/slurmstepd").front(), "/bin/squeue");
+    EXPECT_EQ(command_paths("scontrol", "", "").front(), "/usr/bin/scontrol");
 }
 
 TEST(Mismatch, IsToldWithBothNumbers) {

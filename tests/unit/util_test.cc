@@ -68,20 +68,36 @@ TEST(Shell, AQuotedWordIsOneWordForARealShell) {
     EXPECT_EQ(finished->out, word);
 }
 
-TEST(Comment, IsReadBackWithTheUsersOwnTextAndTheWord) {
-    for (const auto &comment :
-         {Comment{"", "s1-17", 1, ""}, Comment{"my run|2 spiderflow", "s1-17", 2, ""},
-          Comment{"spiderflow=x/1", "lyra-3", 1, "10.77.1.1/29501"}, Comment{"", "a-1", 12, "fd00::1/20001"}}) {
-        const auto back = parse_comment(to_text(comment));
-        ASSERT_TRUE(back) << to_text(comment);
-        EXPECT_EQ(*back, comment) << to_text(comment);
+TEST(Comment, IsReadBackWithTheUsersOwnTextAndWhatTheBrokerAdded) {
+    const Comment plain{.user = "", .job = "s1-17", .attempt = 1};
+    const Comment word{.user = "", .job = "a-1", .attempt = 12, .run = 3, .word = "fd00::1/20001"};
+    for (auto comment : {plain, word}) {
+        for (const auto back : {std::optional<int>(), std::optional(0), std::optional(7)})
+            for (const char *user : {"", "my run|2 spiderflow", "spiderflow=x/1", "my spiderflow=x/1 go=a/1 run=1 back=0"}) {
+                comment.user = user;
+                comment.back = back;
+                const auto read = parse_comment(to_text(comment));
+                ASSERT_TRUE(read) << to_text(comment);
+                EXPECT_EQ(*read, comment) << to_text(comment);
+            }
     }
-    EXPECT_EQ(to_text({"mine", "s1-17", 1, "10.0.0.1/29501"}), "mine spiderflow=s1-17/1 go=10.0.0.1/29501");
+    EXPECT_EQ(to_text({.user = "mine", .job = "s1-17", .attempt = 1, .run = 2, .back = 1, .word = "10.0.0.1/29501"}),
+              "mine spiderflow=s1-17/1 go=10.0.0.1/29501 run=2 back=1");
+    EXPECT_EQ(to_text(plain), "spiderflow=s1-17/1");
 }
 
-TEST(Comment, OfAnotherJobIsNotOurs) {
+TEST(Comment, WithoutARunMeansTheFirst) {
+    const auto read = parse_comment("mine spiderflow=s1-17/1 go=10.0.0.1/29501\n");
+    ASSERT_TRUE(read);
+    EXPECT_EQ(*read, (Comment{.user = "mine", .job = "s1-17", .attempt = 1, .word = "10.0.0.1/29501"}));
+}
+
+TEST(Comment, OfAnotherJobOrWithMoreBehindItIsNotOurs) {
     for (const auto *text : {"", "hello", "spiderflow=", "spiderflow=s1-1", "spiderflow=s1-1/x", "notspiderflow=a/1",
-                             "spiderflow=a b/1"})
+                             "spiderflow=a b/1", "spiderflow=/1", "spiderflow=s1-1/-1", "spiderflow=s1-1/1 hello",
+                             "spiderflow=s1-1/1 back=", "spiderflow=s1-1/1 back=x", "spiderflow=s1-1/1 back=-1",
+                             "spiderflow=s1-1/1 back=9999999", "spiderflow=s1-1/1 go=a/1 run=1x",
+                             "spiderflow=s1-1/1 back=0 go", "spiderflow=s1-1/1 stay=1"})
         EXPECT_FALSE(parse_comment(text)) << text;
 }
 
