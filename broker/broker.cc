@@ -47,7 +47,7 @@ void Broker::reconfigure(Config config) {
 }
 
 Result<void> Broker::resume() {
-    auto jobs = journal_.load(config_.keep_ended);
+    auto jobs = journal_.load(static_cast<int>(config_.keep_ended));
     if (!jobs) return std::move(jobs).error();
     for (auto &job : *jobs) {
         const auto id = job.id;
@@ -94,13 +94,17 @@ Result<coalloc::Job *> Broker::own(const Caller &caller, const std::string &id) 
 void Broker::save(const Job &job) {
     unsaved_.insert(job.id);
     if (!journal_trouble_.empty()) return;
-    if (auto saved = journal_.save(job); !saved) {
-        journal_trouble_ = saved.error().what;
-        mend_due_ = clock_.elapsed() + mend_interval;
-        util::log_error(journal_trouble_ + "; new jobs are refused, live ones are followed");
-        return;
-    }
-    unsaved_.erase(job.id);
+    if (auto saved = journal_.save(job); !saved)
+        journal_failed(std::move(saved).error());
+    else
+        unsaved_.erase(job.id);
+}
+
+Error Broker::journal_failed(Error error) {
+    journal_trouble_ = error.what;
+    mend_due_ = clock_.elapsed() + mend_interval;
+    util::log_error(journal_trouble_ + "; new jobs are refused, live ones are followed");
+    return error;
 }
 
 void Broker::mend_journal() {
@@ -210,7 +214,8 @@ void Broker::forget_old() {
         jobs_.erase(at->second);
         std::erase_if(acted_, [&](const auto &one) { return one.first.starts_with(at->second + "/"); });
     }
-    if (auto pruned = journal_.prune(config_.keep_ended); !pruned) util::log_warning(pruned.error().what);
+    if (auto pruned = journal_.prune(static_cast<int>(config_.keep_ended)); !pruned)
+        util::log_warning(pruned.error().what);
 }
 
 Result<Json> Broker::cancel(const Caller &caller, const std::string &id) {

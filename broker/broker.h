@@ -69,6 +69,7 @@ class Broker {
     void advance_all();
     [[nodiscard]] coalloc::Outlook outlook(const Job &job) const;
     void save(const Job &job);
+    Error journal_failed(Error error);
     void mend_journal();
     void forget_old();
     // planning.cc

@@ -52,7 +52,7 @@ void Broker::place(const Caller &caller, const std::string &id, wire::PlaceReque
     request.spank_options = forwarded(request.spank_options, config_.forward_options);
     if (job.spec.on_failure != OnFailure::cancel) {
         auto kept = journal_.keep_request(id, model::print_json(wire::to_json(request)));
-        if (!kept) return respond(std::move(kept).error());
+        if (!kept) return respond(journal_failed(std::move(kept).error()));
     }
     job.parts.front().job = request.home_job;
     requests_[id] = std::move(request);

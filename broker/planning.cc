@@ -179,12 +179,12 @@ Result<Json> Broker::make_plan(const Caller &caller, const wire::PlanRequest &re
         return wire::to_json(reply);
     }
     auto number = journal_.next_sequence();
-    if (!number) return std::move(number).error();
+    if (!number) return journal_failed(std::move(number).error());
     job.sequence = *number;
     job.id = reply.id = config_.home + "-" + std::to_string(*number);
     reply.options = home_options(job, type);
     reply.environment = home_environment(job, sites_.line(config_.home)->config, policy_);
-    if (auto saved = journal_.save(job); !saved) return std::move(saved).error();
+    if (auto saved = journal_.save(job); !saved) return journal_failed(std::move(saved).error());
     util::log_info("job " + job.id + ": planned for " + caller.name + ": " + reply.line);
     live_.push_back(&jobs_.insert_or_assign(job.id, std::move(job)).first->second);
     return wire::to_json(reply);

@@ -202,7 +202,8 @@ void Sites::refresh(Seconds fresh, Seconds longest, std::function<void()> done) 
     one_done();
 }
 
-Result<Federation> Sites::federation(const std::string &partition, bool only_free) const {
+Result<Federation> Sites::federation(const std::string &partition, bool only_free,
+                                     const std::vector<std::string> &left_out) const {
     std::vector<Site> sites;
     std::map<std::string, SiteId> ids;
     for (const auto &[name, line] : lines_) {
@@ -215,7 +216,8 @@ Result<Federation> Sites::federation(const std::string &partition, bool only_fre
         site.trouble = waiting ? "not polled yet" : line.trouble;
         site.stale = looked_at(line.config) && !site.trouble.empty();
         site.classes = classes_of(line, there, only_free, site.trouble);
-        site.state = line.config.state;
+        const bool left = std::find(left_out.begin(), left_out.end(), name) != left_out.end();
+        site.state = left ? SiteState::inactive : line.config.state;
         site.routable = line.config.routable;
         site.seen_at = line.seen_at;
         ids[name] = site.id;

@@ -46,8 +46,9 @@ class Sites {
     void refresh(Seconds fresh, Seconds longest, std::function<void()> done);
 
     // `partition`: the user's own choice, by the home site's name; `only_free`: count what is free now, else
-    // everything in service.
-    [[nodiscard]] Result<Federation> federation(const std::string &partition, bool only_free) const;
+    // everything in service; `left_out`: sites that take no part.
+    [[nodiscard]] Result<Federation> federation(const std::string &partition, bool only_free,
+                                                const std::vector<std::string> &left_out = {}) const;
     [[nodiscard]] std::shared_ptr<const Federation> snapshot() const { return snapshot_; }
 
     [[nodiscard]] SiteLine *line(const std::string &name);

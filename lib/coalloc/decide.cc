@@ -86,8 +86,10 @@ std::optional<Decision> gave_way(const Job &job, std::span<const Job *const> liv
 
 std::optional<Decision> home_held(const Job &job) {
     if (!home_waits(job)) return std::nullopt;
-    const bool others = std::any_of(job.parts.begin() + 1, job.parts.end(),
-                                    [](const auto &part) { return part.released && !part.giving_back; });
+    const bool holding = job.state == State::holding; // there acts() holds again what has not started
+    const bool others = std::any_of(job.parts.begin() + 1, job.parts.end(), [&](const auto &part) {
+        return holding ? idles(part) : part.released && !part.giving_back;
+    });
     if (!others) return std::nullopt;
     return Decision{Event::home_held, "the home part, job " + std::to_string(job.parts.front().job) +
                                           ", is not to start: " + home_words(job)};
@@ -111,6 +113,7 @@ std::optional<Decision> while_starting(const Job &job, std::span<const Job *cons
 std::optional<Decision> while_holding(const Job &job, const Policy &policy, const Outlook &outlook) {
     if (auto ended = ended_part(job)) return ended;
     if (auto ended = early_end(job)) return ended;
+    if (auto held = home_held(job)) return held;
     for (std::size_t i = 0; i < job.parts.size(); ++i)
         if (due(job, i, policy, outlook))
             return Decision{Event::release_due, "site " + job.parts[i].site + " may start"};
