@@ -22,6 +22,14 @@ struct Call {
     std::string body; // JSON
 };
 
+// What is to change of a job; the rest stays. A requeued job must not be released at once: within a second
+// the node where it ran refuses its next run ("Job credential revoked"), and that fails the job.
+struct Update {
+    std::optional<std::string> comment;
+    std::optional<bool> hold;
+    bool begin_now = false; // after a requeue Slurm would wait two minutes
+};
+
 class Api {
   public:
     virtual ~Api() = default;
@@ -32,9 +40,7 @@ class Api {
     [[nodiscard]] virtual Call job(std::int64_t id) const = 0;
     [[nodiscard]] virtual Call jobs(std::int64_t changed_since = 0) const = 0; // epoch seconds; 0: all jobs
     [[nodiscard]] virtual Call submit(const Submission &submission) const = 0;
-    [[nodiscard]] virtual Call set_comment(std::int64_t id, std::string_view text) const = 0;
-    [[nodiscard]] virtual Call hold(std::int64_t id) const = 0;
-    [[nodiscard]] virtual Call release(std::int64_t id) const = 0;
+    [[nodiscard]] virtual Call update(std::int64_t id, const Update &what) const = 0; // all or nothing
     [[nodiscard]] virtual Call cancel(std::int64_t id) const = 0; // send it as the job's owner
 
     // Readers. Errc::refused: the site said no, in its own words; denied: the token or the user was not
@@ -49,7 +55,6 @@ class Api {
     // Nothing: no job has changed since `changed_since` - which is not "there are no jobs".
     [[nodiscard]] virtual Result<std::optional<std::vector<JobView>>> read_jobs(const Reply &reply) const = 0;
     [[nodiscard]] virtual Result<Submitted> read_submit(const Reply &reply) const = 0;
-    // For set_comment, hold and release.
     [[nodiscard]] virtual Result<void> read_update(const Reply &reply) const = 0;
     [[nodiscard]] virtual Result<Cancelled> read_cancel(const Reply &reply) const = 0;
 };

@@ -2,8 +2,8 @@
 #include "slurm/api_v38.h"
 
 #include "slurm/answer.h"
-#include "slurm/gres.h"
 #include "slurm/environment.h"
+#include "slurm/gres.h"
 #include "slurm/states.h"
 #include "util/text.h"
 
@@ -71,10 +71,13 @@ JobView job_view(const Json &json) {
     job.nodes = text_or_none(json, "nodes");
     if (job.nodes.empty()) job.nodes = text_or_none(model::at(json, "job_resources"), "nodes");
     job.batch_host = text_or_none(json, "batch_host");
+    job.dependency = text_or_none(json, "dependency");
+    job.time_limit_minutes = whole_at<int>(json, "time_limit");
     const int status = whole_at<int>(json, "exit_code"); // as wait(2) gives it
     job.exit_code = status >> 8 & 0xff;
     job.exit_signal = status & 0x7f;
     job.submit_time = whole_at<std::int64_t>(json, "submit_time");
+    job.eligible_time = whole_at<std::int64_t>(json, "eligible_time");
     job.start_time = whole_at<std::int64_t>(json, "start_time");
     job.end_time = whole_at<std::int64_t>(json, "end_time");
     job.restarts = whole_at<int>(json, "restart_cnt");
@@ -112,10 +115,6 @@ void put_sizes(Json &job, const Submission &submission) {
         job["time_limit"] = std::max<std::int64_t>(*submission.time_limit_minutes, 0); // 0: no limit
 }
 
-Call update(std::int64_t id, const char *key, Json value) {
-    return {"POST", job_path(id), model::print_json(Json{{key, std::move(value)}})};
-}
-
 // The array `key` of a good answer.
 Result<Json> list_of(const Reply &reply, std::string_view key) {
     auto answer = read_answer(reply);
@@ -132,16 +131,18 @@ Call ApiV38::ping() const { return {"GET", path("ping"), ""}; }
 Call ApiV38::nodes() const { return {"GET", path("nodes"), ""}; }
 Call ApiV38::job(std::int64_t id) const { return {"GET", job_path(id), ""}; }
 Call ApiV38::cancel(std::int64_t id) const { return {"DELETE", job_path(id), ""}; }
-Call ApiV38::hold(std::int64_t id) const { return update(id, "hold", true); }
-Call ApiV38::release(std::int64_t id) const { return update(id, "hold", false); }
 
 Call ApiV38::jobs(std::int64_t changed_since) const {
     return {"GET", path(changed_since > 0 ? "jobs?update_time=" + std::to_string(changed_since) : "jobs"),
             ""};
 }
 
-Call ApiV38::set_comment(std::int64_t id, std::string_view text) const {
-    return update(id, "comment", std::string(text));
+Call ApiV38::update(std::int64_t id, const Update &what) const {
+    Json fields = Json::object();
+    if (what.comment) fields["comment"] = *what.comment;
+    if (what.hold) fields["hold"] = *what.hold;
+    if (what.begin_now) fields["begin_time"] = "now";
+    return {"POST", job_path(id), model::print_json(fields)};
 }
 
 Call ApiV38::submit(const Submission &submission) const {
@@ -156,8 +157,9 @@ Call ApiV38::submit(const Submission &submission) const {
     for (const auto &[key, value] : job_environment(submission))
         job["environment"][key] = value;
     job["hold"] = submission.hold;
-    // A part that came back on its own would find no others. The schema's "requeue": false turns it on.
-    job["no_requeue"] = true;
+    if (submission.nice) job["nice"] = *submission.nice;
+    // The schema's "requeue": false turns it on.
+    job[submission.requeue ? "requeue" : "no_requeue"] = true;
     return {"POST", path("job/submit"), model::print_json(Json{{"job", job}, {"script", submission.script}})};
 }
 

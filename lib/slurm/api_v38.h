@@ -16,9 +16,7 @@ class ApiV38 final : public Api {
     [[nodiscard]] Call job(std::int64_t id) const override;
     [[nodiscard]] Call jobs(std::int64_t changed_since) const override;
     [[nodiscard]] Call submit(const Submission &submission) const override;
-    [[nodiscard]] Call set_comment(std::int64_t id, std::string_view text) const override;
-    [[nodiscard]] Call hold(std::int64_t id) const override;
-    [[nodiscard]] Call release(std::int64_t id) const override;
+    [[nodiscard]] Call update(std::int64_t id, const Update &what) const override;
     [[nodiscard]] Call cancel(std::int64_t id) const override;
 
     [[nodiscard]] Result<bool> read_ping(const Reply &reply) const override;

@@ -70,10 +70,13 @@ struct JobView {
     bool held = false;      // pending and it stays so until it is released
     std::string nodes;      // host list, "" while pending
     std::string batch_host;
-    int exit_code = 0;            // of the batch script
-    int exit_signal = 0;          // that ended it
-    std::int64_t submit_time = 0; // seconds since the epoch; 0: unknown
-    std::int64_t start_time = 0;  // pending: the site's estimate
+    std::string dependency;         // as the site writes it, "afterok:12(unfulfilled)"; "" when none is left
+    int time_limit_minutes = 0;     // 0: none, or unknown
+    int exit_code = 0;              // of the batch script
+    int exit_signal = 0;            // that ended it
+    std::int64_t submit_time = 0;   // seconds since the epoch; 0: unknown
+    std::int64_t eligible_time = 0; // before it, the job may not start
+    std::int64_t start_time = 0;    // pending: the site's estimate
     std::int64_t end_time = 0;
     int restarts = 0;
     bool operator==(const JobView &) const = default;
@@ -104,7 +107,9 @@ struct Submission {
     std::string signal;                             // "[R][B:]SIG[@seconds]" of sbatch(1)
     std::string exclusive;                          // "" shared, "true" whole nodes, "user", "mcs"
     std::string constraints;                        // node features
+    std::optional<int> nice;
     bool hold = true;
+    bool requeue = true; // by the site, and by the job itself
 };
 
 struct Submitted {

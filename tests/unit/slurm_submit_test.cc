@@ -75,13 +75,17 @@ TEST(Update, IsGoodOnlyWithoutErrors) {
     EXPECT_FALSE(api()->read_update({500, R"({"errors":[]})", 0}).ok());
 }
 
-TEST(Update, SaysOneThing) {
-    EXPECT_EQ(api()->release(7).method, "POST");
-    EXPECT_EQ(api()->release(7).path, "/slurm/v0.0.38/job/7");
-    EXPECT_EQ(api()->release(7).body, R"({"hold":false})");
-    EXPECT_EQ(api()->hold(7).body, R"({"hold":true})");
-    const std::string text = "my \"own\" | \n spiderflow=s1-17/1 go=10.77.1.1/29501";
-    EXPECT_EQ(body_of(api()->set_comment(7, text)), (model::Json{{"comment", text}}));
+TEST(Update, SaysAllAtOnceAndNothingElse) {
+    const auto call = api()->update(7, {.hold = false});
+    EXPECT_EQ(call.method, "POST");
+    EXPECT_EQ(call.path, "/slurm/v0.0.38/job/7");
+    EXPECT_EQ(call.body, R"({"hold":false})");
+    EXPECT_EQ(api()->update(7, {.hold = true}).body, R"({"hold":true})");
+    const std::string text = "my \"own\" | \n spiderflow=s1-17/1 go=10.77.1.1/29501 run=0";
+    EXPECT_EQ(body_of(api()->update(7, {.comment = text})), (model::Json{{"comment", text}}));
+    EXPECT_EQ(body_of(api()->update(7, {.comment = text, .hold = false, .begin_now = true})),
+              (model::Json{{"comment", text}, {"hold", false}, {"begin_time", "now"}}));
+    EXPECT_EQ(body_of(api()->update(7, {.comment = ""})), (model::Json{{"comment", ""}}));
 }
 
 TEST(Cancel, OfAJobThatIsGoneIsDone) {
@@ -122,12 +126,12 @@ TEST(Submit, SendsWhatIsAskedAndNothingElse) {
     for (const auto &[key, value] : json["job"].items())
         keys.push_back(key);
     std::sort(keys.begin(), keys.end());
-    // "argv" would kill slurmrestd 22.05, "requeue" would let the part come back alone.
+    // "argv" would kill slurmrestd 22.05.
     EXPECT_EQ(keys, (std::vector<std::string>{"current_working_directory", "environment", "hold", "name",
-                                              "no_requeue", "nodes", "tasks", "tasks_per_node"}));
+                                              "nodes", "requeue", "tasks", "tasks_per_node"}));
     EXPECT_EQ(json["job"]["nodes"], 2); // neither [2,2] nor a range
     EXPECT_EQ(json["job"]["hold"], true);
-    EXPECT_EQ(json["job"]["no_requeue"], true);
+    EXPECT_EQ(json["job"]["requeue"], true);
     EXPECT_EQ(json["job"]["environment"]["SLURM_SPIDERFLOW_JOB"], "s1-17");
 }
 
@@ -148,6 +152,7 @@ TEST(Submit, CarriesEveryField) {
     all.signal = "USR1@90";
     all.exclusive = "true";
     all.constraints = "h100";
+    all.nice = 12;
     all.hold = false;
     const auto job = body_of(api()->submit(all))["job"];
     const model::Json expected{{"account", "proj"},
@@ -164,13 +169,17 @@ TEST(Submit, CarriesEveryField) {
                                {"signal", "USR1@90"},
                                {"exclusive", "exclusive"}, // its schema's "true" is refused
                                {"constraints", "h100"},
+                               {"nice", 12},
                                {"hold", false}};
     for (const auto &[key, value] : expected.items())
         EXPECT_EQ(model::at(job, key), value) << key;
     all.gpu_type = "";
     all.exclusive = "user";
     all.time_limit_minutes = util::unlimited_minutes;
+    all.requeue = false;
     const auto other = body_of(api()->submit(all))["job"];
+    EXPECT_EQ(other["no_requeue"], true); // its "requeue": false would turn it on
+    EXPECT_FALSE(other.contains("requeue"));
     EXPECT_EQ(other["gres"], "gpu:2");
     EXPECT_EQ(other["exclusive"], "user");
     EXPECT_EQ(other["time_limit"], 0);
@@ -191,10 +200,11 @@ TEST(Submit, UsesOnlyFieldsThatTheSchemaKnows) {
                                          "memory_per_cpu",
                                          "memory_per_node",
                                          "name",
-                                         "no_requeue",
+                                         "nice",
                                          "nodes",
                                          "partition",
                                          "qos",
+                                         "requeue",
                                          "signal",
                                          "standard_error",
                                          "standard_output",
@@ -206,6 +216,7 @@ TEST(Submit, UsesOnlyFieldsThatTheSchemaKnows) {
         all.constraints = "x";
     all.exclusive = "mcs";
     all.gpus_per_node = 1;
+    all.nice = 1;
     all.cpus_per_task = 1;
     all.memory_per_cpu_mb = all.memory_per_node_mb = all.time_limit_minutes = 1;
     all.umask = 022;

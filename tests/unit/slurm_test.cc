@@ -38,7 +38,7 @@ TEST(Requests, GoToTheEndpointInItsLaneAsTheUser) {
                                                                    {"X-SLURM-USER-TOKEN", "tok"}};
     EXPECT_EQ(request.headers, headers);
     const Endpoint local{"lyra", "unix:/run/slurmrestd.sock", "sfalice", "tok"};
-    request = to_request(local, api()->release(3), 7);
+    request = to_request(local, api()->update(3, {.hold = false}), 7);
     EXPECT_EQ(request.unix_socket, "/run/slurmrestd.sock");
     EXPECT_EQ(request.url, "http://localhost/slurm/v0.0.38/job/3");
     EXPECT_EQ(request.headers.back().second, "application/json");
@@ -243,8 +243,20 @@ TEST(Jobs, OfEveryRecordedStateAreRead) {
     EXPECT_EQ(running->partition, "train");
     EXPECT_EQ(running->submit_time, 1796047317);
     EXPECT_EQ(running->end_time, 1796048219);
+    EXPECT_EQ(running->eligible_time, 1796047319);
+    EXPECT_EQ(running->time_limit_minutes, 15);
+    EXPECT_EQ(running->dependency, "");
     EXPECT_EQ(api()->read_job(recorded("38-job-failed.json"))->exit_code, 7); // recorded as 1792
     EXPECT_EQ(api()->read_job(recorded("38-job-requeued.json"))->restarts, 1);
+}
+
+TEST(Jobs, SayWhatTheyWaitFor) { // sbatch --hold --begin=now+1hour --dependency=afterany:12 --time=9
+    const auto job = api()->read_job(recorded("38-job-dependent.json"));
+    ASSERT_TRUE(job.ok());
+    EXPECT_TRUE(job->held);
+    EXPECT_EQ(job->dependency, "afterany:12(unfulfilled)");
+    EXPECT_EQ(job->eligible_time, 1796101447);
+    EXPECT_EQ(job->time_limit_minutes, 9);
 }
 
 JobView job(const std::string &fields) {
@@ -258,6 +270,11 @@ TEST(Jobs, HeldMeansPendingAndPriorityNought) {
     EXPECT_FALSE(job(R"("job_state":"PENDING","priority":7,"state_reason":"None")").held);
     EXPECT_TRUE(job(R"("job_state":"PENDING","priority":0,"state_reason":"BadConstraints")").held);
     EXPECT_TRUE(job(R"("job_state":"PENDING","priority":null,"state_reason":"JobHeldAdmin")").held);
+}
+
+TEST(Jobs, WithoutATimeLimitHaveNone) {
+    EXPECT_EQ(job(R"("time_limit":null)").time_limit_minutes, 0);
+    EXPECT_EQ(job(R"("time_limit":4294967295)").time_limit_minutes, 0); // Slurm's INFINITE
 }
 
 TEST(Jobs, StatesOutsideTheListKeepTheirWord) {
