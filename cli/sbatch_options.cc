@@ -14,15 +14,15 @@ namespace {
 constexpr std::array table{
     SbatchOption{"account", 'A', Value::needed, Use::carried, "SBATCH_ACCOUNT"},
     SbatchOption{"array", 'a', Value::needed, Use::refused, "SBATCH_ARRAY_INX", "submit the jobs one by one"},
-    SbatchOption{"begin", 'b', Value::needed, Use::refused, "", "submit it when it may start"},
+    SbatchOption{"begin", 'b'},
     SbatchOption{"chdir", 'D'},
     SbatchOption{"clusters", 'M', Value::needed, Use::refused, "SBATCH_CLUSTERS",
                  "name the sites in SPEC: sites=a+b (and unset SLURM_CLUSTERS, SBATCH_CLUSTERS)"},
     SbatchOption{"comment"},
     SbatchOption{"constraint", 'C', Value::needed, Use::carried, "SBATCH_CONSTRAINT"},
     SbatchOption{"cpus-per-task", 'c'},
-    SbatchOption{"dependency", 'd', Value::needed, Use::refused, "",
-                 "submit it when the other job has ended"},
+    SbatchOption{"deadline"},
+    SbatchOption{"dependency", 'd'},
     SbatchOption{"error", 'e', Value::needed, Use::carried, "SBATCH_ERROR"},
     SbatchOption{"exclude", 'x'},
     SbatchOption{"exclusive", 0, Value::optional, Use::carried, "SBATCH_EXCLUSIVE"},
@@ -33,11 +33,13 @@ constexpr std::array table{
     SbatchOption{"gpus-per-task", 0, Value::needed, Use::carried, "SBATCH_GPUS_PER_TASK",
                  "a plan has one task for each GPU: --gpus-per-task=1; limit them with --gres=gpu:N", "1"},
     SbatchOption{"gres", 0, Value::needed, Use::carried, "SBATCH_GRES"},
-    SbatchOption{"hold", 'H', Value::none, Use::refused, "", "submit it when it may start"},
+    SbatchOption{"hold", 'H', Value::none},
     SbatchOption{"job-name", 'J', Value::needed, Use::carried, "SBATCH_JOB_NAME"},
     SbatchOption{"mem", 0, Value::needed, Use::carried, "SBATCH_MEM_PER_NODE"},
     SbatchOption{"mem-per-cpu", 0, Value::needed, Use::carried, "SBATCH_MEM_PER_CPU"},
     SbatchOption{"mem-per-gpu", 0, Value::needed, Use::carried, "SBATCH_MEM_PER_GPU"},
+    SbatchOption{"nice", 0, Value::optional},
+    SbatchOption{"no-requeue", 0, Value::none, Use::carried, "SBATCH_NO_REQUEUE", {}, {}, "requeue"},
     SbatchOption{"nodelist", 'w'},
     SbatchOption{"nodes", 'N'},
     SbatchOption{"ntasks", 'n'},
@@ -47,6 +49,7 @@ constexpr std::array table{
     SbatchOption{"partition", 'p', Value::needed, Use::carried, "SBATCH_PARTITION"},
     SbatchOption{"qos", 'q', Value::needed, Use::carried, "SBATCH_QOS"},
     SbatchOption{"quiet", 'Q', Value::none, Use::passed},
+    SbatchOption{"requeue", 0, Value::none, Use::carried, "SBATCH_REQUEUE", {}, {}, "no-requeue"},
     SbatchOption{"signal", 0, Value::needed, Use::carried, "SBATCH_SIGNAL"},
     SbatchOption{"socket", 0, Value::needed, Use::ours},
     SbatchOption{"spiderflow", 0, Value::needed, Use::ours},
@@ -120,6 +123,11 @@ Result<Read> read_option(const std::vector<std::string> &words, std::size_t at) 
     return words[at].starts_with("--") ? read_long(words, at) : read_short(words, at);
 }
 
+void set_option(wire::Names &options, const SbatchOption &option, const std::string &value) {
+    if (!option.opposite.empty()) options.erase(std::string(option.opposite));
+    options[std::string(option.name)] = value;
+}
+
 bool is_option(const std::string &word) { return word.size() > 1 && word[0] == '-'; }
 
 // The words of one #SBATCH line: quotes and backslashes as in a shell, '#' begins a comment.
@@ -160,7 +168,7 @@ void add_line(std::string_view line, wire::Names &options) {
     if (!words.empty() && (words[0] == "hetjob" || words[0] == "packjob")) options["hetjob"] = "";
     for (std::size_t at = 0; at < words.size();) {
         const auto read = is_option(words[at]) ? read_option(words, at) : Error{};
-        if (read && read->option->use != Use::passed) options[std::string(read->option->name)] = read->value;
+        if (read && read->option->use != Use::passed) set_option(options, *read->option, read->value);
         at += read ? read->words : 1;
     }
 }
@@ -185,7 +193,7 @@ Result<Arguments> read_arguments(const std::vector<std::string> &words) {
         }
         const auto read = read_option(words, at);
         if (!read) return read.error();
-        arguments.options[std::string(read->option->name)] = read->value;
+        set_option(arguments.options, *read->option, read->value);
         for (std::size_t i = 0; i < read->words; ++i)
             if (read->option->use != Use::ours) arguments.passed.push_back(words[at + i]);
         at += read->words;
@@ -217,9 +225,17 @@ wire::Names environment_options(std::span<const std::string> environment) {
         if (name == "SLURM_CLUSTERS") options.try_emplace("clusters", value);
         for (const auto &option : table)
             if (!option.variable.empty() && option.variable == name)
-                options[std::string(option.name)] = option.value == Value::none ? "" : value;
+                set_option(options, option, option.value == Value::none ? "" : value);
     }
     return options;
+}
+
+void add_missing(wire::Names &options, const wire::Names &less) {
+    for (const auto &[name, value] : less) {
+        const auto *option = sbatch_option(name);
+        const auto opposite = option == nullptr ? std::string() : std::string(option->opposite);
+        if (opposite.empty() || !options.contains(opposite)) options.try_emplace(name, value);
+    }
 }
 
 std::optional<Error> refusal(const wire::Names &options) {

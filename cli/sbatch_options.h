@@ -29,6 +29,7 @@ struct SbatchOption {
     std::string_view variable = {}; // sbatch's input environment variable
     std::string_view cure = {};     // of refused ones: what to do instead
     std::string_view only = {};     // the one value that is not refused
+    std::string_view opposite = {}; // of the two the last one counts
 };
 
 std::span<const SbatchOption> sbatch_options();
@@ -50,6 +51,9 @@ wire::Names script_options(std::string_view script);
 
 // SBATCH_* and SLURM_CLUSTERS; `environment` is "NAME=VALUE" each.
 wire::Names environment_options(std::span<const std::string> environment);
+
+// Adds what `less`, which counts less, says and `options` leaves open.
+void add_missing(wire::Names &options, const wire::Names &less);
 
 // An Error for the first option of `options` that a federated job cannot have.
 std::optional<Error> refusal(const wire::Names &options);

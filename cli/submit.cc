@@ -44,10 +44,8 @@ Result<Wish> read_wish(const std::vector<std::string> &words) {
         wish.script = std::move(*script);
     }
     wish.options = wish.given.options;
-    for (const auto &[name, value] : environment_options(own_environment()))
-        wish.options.try_emplace(name, value);
-    for (const auto &[name, value] : script_options(wish.script.text))
-        wish.options.try_emplace(name, value);
+    add_missing(wish.options, environment_options(own_environment()));
+    add_missing(wish.options, script_options(wish.script.text));
     return wish;
 }
 

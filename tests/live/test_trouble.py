@@ -64,8 +64,6 @@ class Refusals(LiveTest):
 
     def test_jobs_of_a_kind_that_cannot_be_federated(self):
         self.assertIn("array", self.refused("--array=0-1", "job.sh"))
-        self.assertIn("hold", self.refused("--hold", "job.sh"))
-        self.assertIn("begin", self.refused("--begin=now+1hour", "job.sh"))
         done = self.sbatch("-n1", ":", "-n1", "job.sh")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("heterogeneous", done.stderr)

@@ -69,6 +69,20 @@ TEST(SbatchOptions, TheTableHasNoNameAndNoLetterTwice) {
     }
 }
 
+TEST(SbatchOptions, OfRequeueAndItsOppositeTheOneThatWinsAtSbatchCounts) {
+    const auto both =
+        read_arguments({"--requeue", "--nice", "--no-requeue", "-H", "--nice=7", "-b", "now+1hour"});
+    ASSERT_TRUE(both);
+    EXPECT_EQ(both->options,
+              (Names{{"no-requeue", ""}, {"nice", "7"}, {"hold", ""}, {"begin", "now+1hour"}}));
+    EXPECT_EQ(script_options("#SBATCH --no-requeue\n#SBATCH --requeue --nice\n"),
+              (Names{{"requeue", ""}, {"nice", ""}}));
+    EXPECT_EQ(environment_options(Words{"SBATCH_NO_REQUEUE=1"}), (Names{{"no-requeue", ""}}));
+    Names options{{"requeue", ""}, {"deadline", "now+2hours"}};
+    add_missing(options, {{"no-requeue", ""}, {"deadline", "tomorrow"}, {"dependency", "singleton"}});
+    EXPECT_EQ(options, (Names{{"requeue", ""}, {"deadline", "now+2hours"}, {"dependency", "singleton"}}));
+}
+
 TEST(ScriptOptions, LinesBeforeTheFirstCommandCount) {
     const auto options = script_options("#!/bin/bash\n"
                                         "#SBATCH -N 2 --time=5 # a remark --hold\n"
@@ -99,13 +113,17 @@ TEST(EnvironmentOptions, SbatchsInputVariablesAreOptionsToo) {
 }
 
 TEST(Refusal, WhatAFederatedJobCannotHaveIsNamedWithTheCure) {
-    for (const auto *name : {"array", "begin", "clusters", "dependency", "gpus", "hold"}) {
+    for (const auto *name : {"array", "clusters", "gpus"}) {
         const auto refused = refusal({{name, "1"}, {"nodes", "2"}});
         ASSERT_TRUE(refused) << name;
         EXPECT_EQ(refused->what.find("--" + std::string(name) + " is not possible"), 0u);
         EXPECT_EQ(refused->what.find('\n'), std::string::npos);
     }
     EXPECT_FALSE(refusal({{"nodes", "2"}, {"comment", "x"}, {"wait", ""}}));
+    const Names whole{{"hold", "set"},      {"begin", "now"}, {"dependency", "after:1"},
+                      {"deadline", "noon"}, {"nice", ""},     {"requeue", ""}};
+    EXPECT_FALSE(refusal(whole));
+    EXPECT_EQ(carried(whole), whole);
     EXPECT_FALSE(refusal({{"gpus-per-task", "1"}}));
     for (const auto *value : {"2", "h100:1", ""})
         EXPECT_EQ(refusal({{"gpus-per-task", value}})

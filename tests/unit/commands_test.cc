@@ -25,6 +25,28 @@ TEST_F(CommandTest, SubmitIsSbatchWithOurOptionsLast) {
     EXPECT_TRUE(saw(server, "POST /v1/jobs/s1-17/place "));
 }
 
+TEST_F(CommandTest, SubmitGivesSbatchWhatMeansTheWholeJobAndTellsTheBroker) {
+    const Server server(broker(), slurm.socket);
+    ::setenv("SLURM_RESTART_COUNT", "3", 1); // of the job that it runs in
+    slurm.tool("sbatch", "echo \"${SLURM_RESTART_COUNT-none}\" >$here/env");
+    const auto ended = run({"submit", "--spiderflow=" + spec, "-b", "now+1hour", "-d", "afterok:3",
+                            "--deadline=tomorrow", "--nice", "--no-requeue", "-H", "--wrap=x"});
+    ::unsetenv("SLURM_RESTART_COUNT");
+    EXPECT_EQ(slurm.calls("sbatch"),
+              Words{"sbatch -b now+1hour -d afterok:3 --deadline=tomorrow --nice --no-requeue -H --nodes=1 "
+                    "--comment=spiderflow=s1-17/1 --hold --requeue --wrap=x"});
+    EXPECT_EQ(read("env"), "none\n");
+    const auto asked = server.requests().at(0);
+    const auto request = wire::parse<wire::PlanRequest>(asked.substr(asked.find("\r\n\r\n") + 4));
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->options, (wire::Names{{"begin", "now+1hour"},
+                                             {"dependency", "afterok:3"},
+                                             {"deadline", "tomorrow"},
+                                             {"nice", ""},
+                                             {"no-requeue", ""},
+                                             {"hold", ""}}));
+}
+
 TEST_F(CommandTest, SubmitTakesTheScriptFromStandardInputAndGivesItOn) {
     const Server server(broker(), slurm.socket);
     const std::string script = "#!/bin/sh\n#SBATCH --spiderflow=" + spec + "\necho\n";
@@ -98,9 +120,9 @@ TEST_F(CommandTest, TheHookFailsByOneFailLine) {
     EXPECT_EQ(dead.status, 1);
     EXPECT_TRUE(dead.out.starts_with("fail broker: cannot reach "));
     EXPECT_EQ(std::count(dead.out.begin(), dead.out.end(), '\n'), 1);
-    EXPECT_EQ(
-        run({"hook", "plan"}, "spec " + spec + "\noption hold \n").out.find("fail --hold is not possible"),
-        0u);
+    EXPECT_EQ(run({"hook", "plan"}, "spec " + spec + "\noption array 0-1\n")
+                  .out.find("fail --array is not possible"),
+              0u);
     EXPECT_EQ(run({"hook", "plan"}, "spec gbs=8\n").out.find("fail "), 0u);
 }
 
