@@ -19,10 +19,13 @@ void count_idle(Job &job, PartRecord &part, Seconds now) {
 }
 
 // Whose hold it is shows against what the broker itself asked for.
-void see_waiting(Job &job, std::size_t index, bool again) {
+void see_waiting(Job &job, std::size_t index, bool again, Seconds now) {
     auto &part = job.parts[index];
     const bool held = part.state == PartState::held;
-    if (again) part.giving_back = false;
+    if (again) {
+        part.giving_back = false;
+        part.back_at = now;
+    }
     if (index == 0 && held && part.released && !again) job.user_hold = true;
     if (index == 0 && !held && !part.released) job.user_hold = false;
     part.released = !held;
@@ -62,7 +65,7 @@ void see(Job &job, std::size_t index, const Sight &sight, Seconds now) {
         part.lingers = !over(sight.state);
         part.state = PartState::requeued;
     } else if (waits(sight.state)) {
-        see_waiting(job, index, again);
+        see_waiting(job, index, again, now);
     } else if (sight.state == PartState::running) {
         part.released = true;
         if (index == 0) job.user_hold = false;

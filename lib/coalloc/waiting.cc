@@ -63,6 +63,8 @@ bool due(const Job &job, std::size_t index, const Policy &policy, const Outlook 
     const auto &part = job.parts[index];
     const auto &home = job.parts.front();
     if (part.state != PartState::held || job.user_hold || part.waits_for == "JobHeldAdmin") return false;
+    // slurmd takes a job that starts anew within the second of its end for the one that was killed.
+    if (part.back_at > 0 && outlook.now < part.back_at + policy.rest) return false;
     if (index > 0 && (job.home_first || home_waits(job))) return home.state == PartState::running;
     const auto leads = [](const auto &one) { return released(one); };
     const auto runs = [](const auto &one) { return !released(one) || one.state == PartState::running; };

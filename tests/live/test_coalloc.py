@@ -308,10 +308,10 @@ class JournalTrouble(Coalloc):
         self.known = set()
         self.submit(script="#!/bin/bash\nsrun sleep 6\n")
         first = self.wait_state("running")
-        with open(folder + "/ballast", "wb") as ballast:
+        with open(folder + "/ballast", "wb", buffering=0) as ballast:
             try:
                 while ballast.write(b"\0" * 4096):
-                    ballast.flush()
+                    pass
             except OSError:
                 pass
         self.refused("full")
