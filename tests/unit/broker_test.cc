@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "broker/journal.h"
 #include "broker/notify.h"
 #include "broker/server.h"
 #include "broker/settings.h"
-#include "unit/broker_sample.h"
 #include "util/fd.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +10,6 @@
 #include <curl/curl.h>
 #include <filesystem>
 #include <fstream>
-#include <sqlite3.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -207,65 +204,6 @@ TEST_F(Settings, ATokenThatOthersCanReadIsRefused) {
 
 TEST_F(Settings, AMissingFileIsNamed) {
     EXPECT_EQ(read_config("/nonexistent/c").error().what, "/nonexistent/c: No such file or directory");
-}
-
-class JournalFile : public Folder {
-  protected:
-    std::string path = (folder / "journal.db").string();
-};
-
-TEST_F(JournalFile, GivesJobsBackAfterAReopenAndKeepsOthersOut) {
-    {
-        auto journal = Journal::open(path);
-        ASSERT_TRUE(journal) << journal.error().what;
-        ASSERT_TRUE(journal->save(sample("a-2", 2, coalloc::State::planned)));
-        ASSERT_TRUE(journal->save(sample("a-1", 1, coalloc::State::done)));
-        ASSERT_TRUE(journal->save(sample("a-2", 2, coalloc::State::running)));
-    }
-    auto journal = Journal::open(path);
-    ASSERT_TRUE(journal);
-    const auto jobs = journal->load(10);
-    ASSERT_TRUE(jobs) << jobs.error().what;
-    ASSERT_EQ(jobs->size(), 2u);
-    EXPECT_EQ((*jobs)[0], sample("a-1", 1, coalloc::State::done));
-    EXPECT_EQ((*jobs)[1].state, coalloc::State::running);
-    EXPECT_EQ(journal->load(0)->size(), 1u);
-    struct stat about {};
-    ASSERT_EQ(::stat(path.c_str(), &about), 0);
-    EXPECT_EQ(about.st_mode & 0777, 0600u);
-}
-
-TEST_F(JournalFile, NeverGivesANumberTwice) {
-    std::int64_t last = 0;
-    for (int i = 0; i < 3; ++i) {
-        auto journal = Journal::open(path);
-        ASSERT_TRUE(journal);
-        for (int k = 0; k < 3; ++k) {
-            const auto number = journal->next_sequence();
-            ASSERT_TRUE(number);
-            EXPECT_GT(*number, last);
-            last = *number;
-        }
-    }
-}
-
-TEST_F(JournalFile, OfANewerVersionIsRefused) {
-    sqlite3 *db = nullptr;
-    ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
-    sqlite3_exec(db, "PRAGMA user_version=99", nullptr, nullptr, nullptr);
-    sqlite3_close(db);
-    const auto journal = Journal::open(path);
-    ASSERT_FALSE(journal);
-    EXPECT_NE(journal.error().what.find("newer spiderflowd (schema 99)"), std::string::npos);
-}
-
-TEST_F(JournalFile, ThatIsNoDatabaseIsAnErrorThatNamesIt) {
-    write(
-        "journal.db",
-        "this is no database, and it is long enough to be looked at as one................................");
-    const auto journal = Journal::open(path);
-    ASSERT_FALSE(journal);
-    EXPECT_NE(journal.error().what.find(path), std::string::npos);
 }
 
 class Socket : public Folder {
