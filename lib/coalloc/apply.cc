@@ -47,6 +47,7 @@ void judge_end(Job &job, const Decision &decision) {
 }
 
 void begin_turn(Job &job, const Policy &policy, Seconds now) {
+    if (std::none_of(job.parts.begin(), job.parts.end(), idles)) return; // only holds are put on again
     ++job.turns;
     job.not_before = now + pause_before_turn(policy, job);
     for (auto &part : job.parts)
@@ -77,12 +78,9 @@ std::optional<Action> apply(Job &job, const Decision &decision, const Policy &po
         judge_end(job, decision);
     if (row->action == Action::give_back) begin_turn(job, policy, now);
     if (decision.event == Event::gone_again) begin_attempt(job);
-    if (final(row->to))
+    if (final(row->to) || row->to == State::asked)
         for (auto &part : job.parts)
-            if (part.idle_since > 0) {
-                job.idle_gpu_seconds += part.gpus * (now - part.idle_since);
-                part.idle_since = 0;
-            }
+            stop_idling(job, part, now);
     job.state = row->to;
     job.entered = now;
     job.reason = decision.why;

@@ -165,12 +165,14 @@ std::optional<Decision> decide(const Job &job, std::span<const Job *const> live,
 
 std::vector<Act> acts(const Job &job, const Policy &policy, const Outlook &outlook) {
     std::vector<Act> wanted;
+    // At the rendezvous nothing is held but what its site held when it started it anew.
+    const bool may_release = job.state == State::releasing || job.state == State::rendezvous;
     for (std::size_t i = 0; i < job.parts.size(); ++i) {
         const auto &part = job.parts[i];
         if (part.job == 0) continue;
         if (starting(job.state) && part.giving_back && part.state == PartState::running)
             wanted.push_back({i, Verb::give_back});
-        else if (job.state == State::releasing && due(job, i, policy, outlook))
+        else if (may_release && due(job, i, policy, outlook))
             wanted.push_back({i, Verb::release});
         else if (job.state == State::holding && i > 0 && part.state == PartState::pending && home_waits(job))
             wanted.push_back({i, Verb::hold});

@@ -2,6 +2,8 @@
 // What the sites say, taken into the job.
 #include "coalloc/decide.h"
 
+#include "coalloc/waiting.h"
+
 #include <algorithm>
 
 namespace spider::coalloc {
@@ -12,26 +14,26 @@ bool waits(PartState state) { return state == PartState::held || state == PartSt
 // A part that runs without the word idles: from when this host has seen it, so no site's clock counts.
 void count_idle(Job &job, PartRecord &part, Seconds now) {
     const bool idles = part.state == PartState::running && !part.word_given;
+    if (!idles) stop_idling(job, part, now);
     if (idles && part.idle_since == 0) part.idle_since = now;
-    if (idles || part.idle_since == 0) return;
-    job.idle_gpu_seconds += part.gpus * (now - part.idle_since);
-    part.idle_since = 0;
 }
 
 // Whose hold it is shows against what the broker itself asked for.
 void see_waiting(Job &job, std::size_t index, bool again, Seconds now) {
     auto &part = job.parts[index];
     const bool held = part.state == PartState::held;
-    if (again) {
-        part.giving_back = false;
-        part.back_at = now;
-    }
+    if (again) part.back_at = now;
     if (index == 0 && held && part.released && !again) job.user_hold = true;
     if (index == 0 && !held && !part.released) job.user_hold = false;
     part.released = !held;
 }
 
 } // namespace
+
+void stop_idling(Job &job, PartRecord &part, Seconds now) {
+    if (part.idle_since > 0) job.idle_gpu_seconds += part.gpus * (now - part.idle_since);
+    part.idle_since = 0;
+}
 
 const EndRule &rule_of(PartState end) {
     return *std::find_if(end_rules.begin(), end_rules.end(),
@@ -53,6 +55,11 @@ void see(Job &job, std::size_t index, const Sight &sight, Seconds now) {
         return;
     }
     const bool again = sight.restarts > part.restarts;
+    if (again) { // so it has run meanwhile
+        part.giving_back = false;
+        if (index == 0) job.user_hold = false;
+        stop_idling(job, part, now);
+    }
     part.restarts = sight.restarts;
     part.state = sight.state;
     part.slurm_state = sight.slurm_state;
@@ -61,7 +68,7 @@ void see(Job &job, std::size_t index, const Sight &sight, Seconds now) {
     if (!sight.hosts.empty()) part.hosts = sight.hosts;
     part.expected_start =
         sight.state == PartState::pending && sight.start > 0 ? sight.start - part.clock_ahead : 0;
-    if (again && part.word_given) {
+    if (again && (part.word_given || job.state == State::running)) {
         part.lingers = !over(sight.state);
         part.state = PartState::requeued;
     } else if (waits(sight.state)) {

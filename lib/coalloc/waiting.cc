@@ -13,7 +13,8 @@ namespace {
 constexpr std::array<std::string_view, 3> home_reasons{"BeginTime", "Dependency", "DependencyNeverSatisfied"};
 
 bool released(const PartRecord &part) {
-    return part.released && (part.state == PartState::pending || part.state == PartState::running);
+    return part.released && !part.giving_back &&
+           (part.state == PartState::pending || part.state == PartState::running);
 }
 
 // When the last of the released parts is expected to run; 0: one has no estimate.
@@ -65,7 +66,8 @@ bool due(const Job &job, std::size_t index, const Policy &policy, const Outlook 
     if (part.state != PartState::held || job.user_hold || part.waits_for == "JobHeldAdmin") return false;
     // slurmd takes a job that starts anew within the second of its end for the one that was killed.
     if (part.back_at > 0 && outlook.now < part.back_at + policy.rest) return false;
-    if (index > 0 && (job.home_first || home_waits(job))) return home.state == PartState::running;
+    if (index > 0 && (job.home_first || home_waits(job)))
+        return home.state == PartState::running && !home.giving_back;
     const auto leads = [](const auto &one) { return released(one); };
     const auto runs = [](const auto &one) { return !released(one) || one.state == PartState::running; };
     const bool rested = outlook.now >= job.not_before;

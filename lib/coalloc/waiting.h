@@ -7,6 +7,7 @@
 namespace spider::coalloc {
 
 bool idles(const PartRecord &part); // it runs without the word, and is to go on doing so
+void stop_idling(Job &job, PartRecord &part, Seconds now); // what it has idled so far is counted
 
 // The home part is not to start, by its user's or an admin's word: so no other part may.
 bool home_waits(const Job &job);
