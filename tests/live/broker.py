@@ -117,14 +117,18 @@ class Broker:
     def alive(self):
         return processes.alive(self.process)
 
-    def start(self, wait=15):
-        """Start it and wait until it answers on its socket."""
+    def launch(self, env=None):
+        """Start it and do not wait; env: what its environment has besides."""
         if self.alive:
             raise TestbedError("spiderflowd runs already")
         words = self.bed.enter(self.home, self.home.head, USER) + [self.daemon, "--config", self.config]
-        env = {"PATH": PATH, "LANG": "C.UTF-8"}
+        env = {"PATH": PATH, "LANG": "C.UTF-8"} | (env or {})
         self.bed.processes[f"{self.home.name}/{DAEMON}"] = processes.spawn(words, self.log, env)
         self.bed.save()
+
+    def start(self, wait=15):
+        """Start it and wait until it answers on its socket."""
+        self.launch()
         end = time.monotonic() + wait
         while not self.ready():
             late = time.monotonic() > end

@@ -35,6 +35,11 @@ def begin(stage):
     broker = set_up(bed, {"count": 2, "nodes": 2, "gpus": 2})
 
 
+def built(name):
+    """A file of the build folder, in which the stage is."""
+    return os.path.join(os.path.dirname(installed), name)
+
+
 def set_up(new, sites, home="s1", **configuration):
     """Bring sites up, with the plugin, a broker, and in the user's home a model and a trainer; the broker."""
     beds.append(new)
