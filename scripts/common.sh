@@ -10,7 +10,7 @@ build_packages="autoconf automake autoconf-archive g++ make pkg-config nlohmann-
     libmicrohttpd-dev libsqlite3-dev libcurl4-openssl-dev libglpk-dev libslurm-dev"
 site_packages="slurmctld slurmd slurmrestd slurm-client slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge iproute2
     python3 python3-torch python3-numpy"
-test_packages="libgtest-dev mandoc"
+test_packages="libgtest-dev mandoc libfaketime"
 
 # need PACKAGE...: installs what is missing; Debian only.
 need() {

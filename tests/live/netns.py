@@ -65,6 +65,11 @@ def lose(site, other, word):
                                for node in here.nodes])
 
 
+def plug(prefix, site, word):
+    """Take the site's cable out of the bridge ("down") or put it back ("up"); inside the site nothing changes."""
+    batch(prefix + "-hub", [f"link set site{site.index} {word}"])
+
+
 def inhabitants(inodes):
     for entry in os.listdir("/proc"):
         if entry.isdigit():

@@ -28,6 +28,7 @@ REST_USER = "sfrest"  # slurmrestd refuses to run as root or as SlurmUser
 REST_PORT = 6820
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TOKEN_LIFE = 30 * 24 * 3600
+FAKETIME = "/usr/$LIB/faketime/libfaketimeMT.so.1"  # of Debian's libfaketime; $LIB is the loader's word
 
 
 class TestbedError(Exception):
@@ -67,6 +68,7 @@ class Testbed:
         self.subnet = subnet
         self.sites = []
         self.processes = {}
+        self.clocks = {}  # site -> by how many seconds its clock is ahead
         self.interrupts = []
         self.load()
 
@@ -127,7 +129,7 @@ class Testbed:
                 os.chmod(self.root, 0o755)
                 self.save()
                 self.build(plugstack, conf)
-                self.start_all(began, began + wait, report)
+                self.start_all(self.sites, began, began + wait, report)
             except BaseException:
                 self.remove()
                 raise
@@ -168,24 +170,24 @@ class Testbed:
             write(self.token_file(site), self.token(site, "slurm", TOKEN_LIFE) + "\n", 0o600)
         netns.build(self.prefix, self.sites, self.root)
 
-    def start_all(self, began, deadline, report):
-        """Each step on all sites before the next one, so that they start beside each other."""
+    def start_all(self, sites, began, deadline, report):
+        """Each step on all these sites before the next one, so that they start beside each other."""
 
         def wait(site, daemon, ready):
             self.wait_for(site, daemon, ready, deadline)
 
-        for site in self.sites:
+        for site in sites:
             self.start(site, "munged")
-        for site in self.sites:
+        for site in sites:
             wait(site, "munged", functools.partial(os.path.exists, site.path("munge/munge.sock")))
             self.start(site, "slurmctld")
-        for site in self.sites:
+        for site in sites:
             # A slurmd that finds no slurmctld sleeps before it tries again.
             wait(site, "slurmctld", functools.partial(self.listens, site, "slurmctld", 6817))
             for node in site.nodes:
                 self.start(site, node.name)
             self.start(site, "slurmrestd")
-        for site in self.sites:
+        for site in sites:
             wait(site, "slurmrestd", functools.partial(self.listens, site, "slurmrestd", REST_PORT))
             for node in site.nodes:
                 wait(site, node.name, functools.partial(self.idle, site, node))
@@ -207,21 +209,29 @@ class Testbed:
     # -- daemons: munged, slurmctld, slurmrestd, and each node's slurmd under the node's name
 
     def command(self, site, daemon):
+        clock = self.clock(site)
         if daemon == "munged":
             folder = site.path("munge/")
-            return self.enter(site, site.head, "munge") + [
+            return self.enter(site, site.head, "munge") + clock + [
                 "munged", "--foreground", "--num-threads=2",
                 "--key-file", folder + "munge.key", "--socket", folder + "munge.sock",
                 "--pid-file", folder + "munged.pid", "--log-file", folder + "munged.log",
                 "--seed-file", folder + "munged.seed"]
         if daemon == "slurmctld":
-            return self.enter(site, site.head) + ["slurmctld", "-D", "-i"]
+            return self.enter(site, site.head) + clock + ["slurmctld", "-D", "-i"]
         if daemon == "slurmrestd":
             # Without -s, 22.05 loads the slurmdbd plugins too and dies for want of slurmdbd.
-            return self.enter(site, site.head, REST_USER) + [
+            return self.enter(site, site.head, REST_USER) + clock + [
                 "slurmrestd", "-a", "rest_auth/jwt", "-s", "v0.0.38,v0.0.37,v0.0.36",
                 f"{site.address}:{REST_PORT}"]
-        return self.enter(site, daemon) + ["slurmd", "-D", "-N", daemon]
+        return self.enter(site, daemon) + clock + ["slurmd", "-D", "-N", daemon]
+
+    def clock(self, site):
+        """Words before a daemon that set its clock; what it starts has that clock too. Directly before it: the library
+        keeps a semaphore for each process, which belongs to the user who had it first."""
+        ahead = self.clocks.get(site.name)
+        return [] if ahead is None else ["env", "LD_PRELOAD=" + FAKETIME, f"FAKETIME={ahead:+d}s", "NO_FAKE_STAT=1",
+                                         "FAKETIME_DONT_FAKE_MONOTONIC=1"]
 
     def logs(self, site, daemon):
         named = {"munged": "munge/munged.log", "slurmctld": "log/slurmctld.log"}
@@ -288,7 +298,25 @@ class Testbed:
         inside = os.listdir(self.root) if os.path.exists(self.root) else []
         return "state.json" in inside or all(name.startswith(".new-") for name in inside)
 
-    # -- trouble between sites
+    # -- trouble
+
+    def set_clock(self, site, ahead, wait=60):
+        """Start the site's daemons again with a clock that is so many seconds ahead (negative: behind); 0: as it is."""
+        site = self.site(site)
+        for daemon in ("slurmrestd", *site.names, "slurmctld", "munged"):
+            self.stop(site, daemon)
+        self.clocks[site.name] = ahead
+        if not ahead:
+            del self.clocks[site.name]
+        began = time.monotonic()
+        self.start_all([site], began, began + wait, lambda _: None)
+
+    def unplug(self, site):
+        """The site is cut off from all others; its own daemons reach each other."""
+        netns.plug(self.prefix, self.site(site), "down")
+
+    def plug(self, site):
+        netns.plug(self.prefix, self.site(site), "up")
 
     def cut(self, site, other):
         """What the nodes of one site send to the other is lost in silence, and the other way round. The login
@@ -332,9 +360,12 @@ class Testbed:
         command's. Not `ip netns exec`: it mounts /sys anew, and slurmd finds no cgroups."""
         words = ["nsenter", f"--net={netns.HERE}/{site.namespace}", "unshare", "--uts"]
         begin = 'printf %s "$0" >/proc/sys/kernel/hostname && exec "$@"'  # hostname(1) refuses "rack0_blade0"
-        if site.hosts_file:
+        mounts = [f"mount --bind '{site.hosts_file}' /etc/hosts"] if site.hosts_file else []
+        if site.name in self.clocks:
+            mounts.append("mount -t tmpfs shm /dev/shm")  # libfaketime leaves files there when it is killed
+        if mounts:
             words.append("--mount")
-            begin = f"mount --bind '{site.hosts_file}' /etc/hosts && {begin}"
+            begin = " && ".join((*mounts, begin))
         words += ["sh", "-c", begin, host]
         if user and user != "root":
             words += ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--init-groups"]
