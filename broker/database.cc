@@ -26,8 +26,8 @@ constexpr std::array cures{
     Cure{SQLITE_PERM, "file and folder must be writable for the user that spiderflowd runs as"},
     Cure{SQLITE_CANTOPEN, "its folder must be there, and writable for the user that spiderflowd runs as"},
     Cure{SQLITE_IOERR, "look at that disk, and at the limits of files (ulimit -f)"},
-    Cure{SQLITE_CORRUPT, "put a backup in its place, or move it away"},
-    Cure{SQLITE_NOTADB, "put a backup in its place, or move it away"},
+    Cure{SQLITE_CORRUPT, "put a backup in its place, or move it away and run spiderflowd --recover"},
+    Cure{SQLITE_NOTADB, "put a backup in its place, or move it away and run spiderflowd --recover"},
 };
 
 struct Finalize {

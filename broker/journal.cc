@@ -121,6 +121,17 @@ Result<std::int64_t> Journal::next_sequence() {
     return number;
 }
 
+Result<std::int64_t> Journal::last_sequence() {
+    std::int64_t number = 0;
+    auto read = database_.query("last number", "SELECT seq FROM sqlite_sequence WHERE name='numbers'", {},
+                                [&](const Row &row) {
+                                    number = row.integer(0);
+                                    return true;
+                                });
+    if (!read) return std::move(read).error();
+    return number;
+}
+
 Result<void> Journal::raise_sequence(std::int64_t least) {
     if (least < 1) return {};
     return database_.all_or_nothing("raise the number", [&]() -> Result<void> {

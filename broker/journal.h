@@ -34,6 +34,7 @@ class Journal {
 
     // The next number of a federated job; never given twice, also not after a crash.
     Result<std::int64_t> next_sequence();
+    Result<std::int64_t> last_sequence();            // 0: none was given yet
     Result<void> raise_sequence(std::int64_t least); // the next number is above `least`
 
     // With the end of a job its request and its effects without an end go.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // spiderflowd(8).
 #include "broker/daemon.h"
+#include "broker/recover.h"
 #include "config.h"
 #include "util/log.h"
 
@@ -15,6 +16,7 @@ namespace {
 struct Options {
     std::string config = SF_SYSCONFDIR "/spiderflow.conf";
     bool test = false;
+    bool recover = false;
     bool verbose = false;
 };
 
@@ -28,6 +30,17 @@ int test_config(const Options &options) {
     if (!config) return fail(config.error());
     std::printf("%s: good: %zu sites, %zu links, home %s\n", options.config.c_str(), config->sites.size(),
                 config->links.size(), config->home.c_str());
+    return 0;
+}
+
+int recover(const Options &options) {
+    constexpr spider::Seconds longest = 60; // of a site with very many jobs
+    const auto config = spider::broker::read_config(options.config);
+    if (!config) return fail(config.error());
+    const auto lines = spider::broker::recover(*config, longest);
+    if (!lines) return fail(lines.error());
+    for (const auto &line : *lines)
+        std::printf("%s\n", line.c_str());
     return 0;
 }
 
@@ -49,6 +62,8 @@ int main(int argc, char **argv) {
             "spiderflowd");
         app.add_option("-c,--config", options.config, "Configuration file")->capture_default_str();
         app.add_flag("-t,--test-config", options.test, "Check the configuration file and exit");
+        app.add_flag("--recover", options.recover, "Rebuild a lost journal from the sites and exit")
+            ->excludes("--test-config");
         app.add_flag("-v,--verbose", options.verbose, "Log more");
         app.set_version_flag("-V,--version", "spiderflowd " PACKAGE_VERSION);
         try {
@@ -57,7 +72,8 @@ int main(int argc, char **argv) {
             return app.exit(error) == 0 ? 0 : 2;
         }
         if (options.verbose) spider::util::set_log_level(spider::util::Level::debug);
-        return options.test ? test_config(options) : serve(options);
+        if (options.test) return test_config(options);
+        return options.recover ? recover(options) : serve(options);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "spiderflowd: %s\n", error.what());
         return 1;

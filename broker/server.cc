@@ -88,14 +88,18 @@ Error failed(const std::string &socket, const std::string &why) {
     return {Errc::system, "socket " + socket + ": " + why};
 }
 
+bool fill(sockaddr_un &address, const std::string &path) {
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) return false;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    return true;
+}
+
 Result<util::Fd> listen_on(const std::string &path) {
     sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) return failed(path, "longer than 107 bytes");
-    std::memcpy(address.sun_path, path.data(), path.size());
+    if (!fill(address, path)) return failed(path, "longer than 107 bytes");
     const auto *generic = reinterpret_cast<const sockaddr *>(&address);
-    const util::Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::connect(probe.get(), generic, sizeof address) == 0)
+    if (Server::answers(path))
         return Error{Errc::refused, "socket " + path + ": another spiderflowd answers there"};
     struct stat about {};
     if (::lstat(path.c_str(), &about) == 0) {
@@ -124,6 +128,13 @@ Result<std::unique_ptr<Server>> Server::open(const std::string &socket, Handler 
     if (server->daemon_ == nullptr) return failed(socket, "cannot start the HTTP server");
     fd->release(); // libmicrohttpd closes it
     return server;
+}
+
+bool Server::answers(const std::string &socket) {
+    sockaddr_un address{};
+    const util::Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return fill(address, socket) &&
+           ::connect(probe.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) == 0;
 }
 
 Server::~Server() {

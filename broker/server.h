@@ -35,6 +35,7 @@ class Server {
   public:
     // Replaces a stale socket, never a live one (Errc::refused: another spiderflowd answers there).
     static Result<std::unique_ptr<Server>> open(const std::string &socket, Handler handler);
+    static bool answers(const std::string &socket); // a server, there
     ~Server();
     Server(const Server &) = delete;
     Server &operator=(const Server &) = delete;

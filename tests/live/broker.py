@@ -107,6 +107,11 @@ class Broker:
         """`spiderflowd -t` as the daemon's own user."""
         return self.bed.run(self.home, [self.daemon, "-t", "--config", self.config], user=USER, cwd="/")
 
+    def recover(self):
+        """`spiderflowd --recover` as the daemon's own user."""
+        return self.bed.run(self.home, [self.daemon, "--recover", "--config", self.config], user=USER, cwd="/",
+                            timeout=90)
+
     # -- the daemon
 
     @property

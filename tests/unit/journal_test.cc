@@ -65,6 +65,7 @@ TEST_F(JournalFile, AndWhatSqlitePutsBesideItAreForItsOwnerAlone) {
 
 TEST_F(JournalFile, NeverGivesANumberTwice) {
     std::int64_t last = 0;
+    EXPECT_EQ(*opened().last_sequence(), 0);
     for (int i = 0; i < 3; ++i) {
         auto journal = opened();
         for (int k = 0; k < 3; ++k) {
@@ -84,6 +85,7 @@ TEST_F(JournalFile, GoesOnAboveARaisedNumberAndNeverDown) {
         const auto number = journal.next_sequence();
         ASSERT_TRUE(number) << number.error().what;
         EXPECT_EQ(*number, next) << least;
+        EXPECT_EQ(*journal.last_sequence(), next);
     }
 }
 
@@ -137,7 +139,7 @@ TEST_F(JournalFile, ThatIsNoDatabaseIsAnErrorThatNamesItAndTheCure) {
     ASSERT_FALSE(journal);
     EXPECT_EQ(journal.error().what, "journal " + path +
                                         ": open: file is not a database; put a backup in "
-                                        "its place, or move it away");
+                                        "its place, or move it away and run spiderflowd --recover");
 }
 
 TEST_F(JournalFile, WithoutItsFolderIsAnErrorThatNamesIt) {
