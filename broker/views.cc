@@ -61,7 +61,7 @@ wire::JobView view_of(const coalloc::Job &job, const std::string &waits, Seconds
     view.turns = job.turns;
     view.idle_gpu_seconds = coalloc::idle_gpu_seconds(job, now);
     view.submitted = job.submitted;
-    view.line = plan::summary(job.plan);
+    view.line = job.plan.stages.empty() ? "the plan was " + job.plan.reason : plan::summary(job.plan);
     if (with_plan) view.plan = job.plan;
     for (std::size_t i = 0; i < job.parts.size(); ++i)
         view.parts.push_back(part_view(job, i));

@@ -19,7 +19,7 @@ struct Policy {
     Seconds margin = 15;    // a part is released so long before the others are expected to start
     Seconds backoff = 30;   // after the first turn; doubled with each, half of it at random
     Seconds backoff_most = 1800;
-    Seconds rest = 5;         // of a part that gave its GPUs back, see due()
+    Seconds rest = 5;         // slurmd takes what starts within the second of its end for what was killed
     Seconds lost_after = 60;  // a site that is silent so long is left behind by a further attempt
     Seconds retry_delay = 10; // before the second attempt; doubled with each
 };

@@ -64,8 +64,10 @@ bool due(const Job &job, std::size_t index, const Policy &policy, const Outlook 
     const auto &part = job.parts[index];
     const auto &home = job.parts.front();
     if (part.state != PartState::held || job.user_hold || part.waits_for == "JobHeldAdmin") return false;
-    // slurmd takes a job that starts anew within the second of its end for the one that was killed.
-    if (part.back_at > 0 && outlook.now < part.back_at + policy.rest) return false;
+    const auto rests = [&](const auto &one) {
+        return one.back_at > 0 && outlook.now < one.back_at + policy.rest;
+    };
+    if (rests(part)) return false;
     if (index > 0 && (job.home_first || home_waits(job)))
         return home.state == PartState::running && !home.giving_back;
     const auto leads = [](const auto &one) { return released(one); };
@@ -76,7 +78,8 @@ bool due(const Job &job, std::size_t index, const Policy &policy, const Outlook 
         bool all = true;
         for (std::size_t i = 0; i < job.parts.size(); ++i)
             all = all && free(i);
-        return rested && (all || !free(index) || (index == 0 && job.home_first));
+        const bool together = std::none_of(job.parts.begin(), job.parts.end(), rests);
+        return rested && together && (all || !free(index) || (index == 0 && job.home_first));
     }
     if (std::all_of(job.parts.begin(), job.parts.end(), runs)) return true; // somebody idles: no pause
     const auto expected = expected_by_all(job);

@@ -10,7 +10,7 @@ import federation
 from federation import ENDED, SPEC, USER, LiveTest, wait_for
 
 LONG = os.environ.get("LONG") == "1"
-PATIENCE = 4
+PATIENCE = 6  # longer than a part rests
 QUICK = {"patience": PATIENCE, "backoff": 1, "backoff_most": 4, "margin": 2, "retry_delay": 1, "lost_after": 3}
 MARK = "#!/bin/bash\nsrun /bin/bash -c 'echo R $RANK attempt $SPIDERFLOW_ATTEMPT on $SLURMD_NODENAME'\n"
 
