@@ -26,6 +26,10 @@ constexpr std::array results{Event::all_running, Event::patience_ended, Event::g
 
 Broker::Broker(Config config, Journal journal, slurm::Http &http, const util::Clock &clock)
     : journal_(std::move(journal)), clock_(clock), sites_(http, clock) {
+    for (const auto state : {State::done, State::failed, State::cancelled})
+        counted_.ended_total[std::string(coalloc::name(state))] = 0;
+    for (const auto result : results)
+        counted_.attempts_total[std::string(coalloc::name(result))] = 0;
     reconfigure(std::move(config));
 }
 
@@ -55,6 +59,10 @@ Result<void> Broker::resume() {
         if (coalloc::final(held.state)) continue;
         live_.push_back(&held);
         util::log_info("job " + id + ": taken up again in state " + std::string(coalloc::name(held.state)));
+        for (const auto &part : held.parts)
+            if (sites_.line(part.site) == nullptr)
+                util::log_warning("job " + id + ": site " + part.site +
+                                  " is not in spiderflow.conf: its part is not followed, and not cancelled");
         if (auto kept = journal_.request(id)) {
             auto request = wire::parse<wire::PlaceRequest>(*kept);
             if (request) requests_[id] = std::move(*request);

@@ -100,6 +100,8 @@ Metrics Broker::metrics() const {
     metrics.now = clock_.now();
     metrics.version = PACKAGE_VERSION;
     metrics.journal_good = journal_trouble_.empty();
+    for (int state = 0; state <= static_cast<int>(coalloc::State::ending); ++state)
+        metrics.jobs_by_state[std::string(coalloc::name(static_cast<coalloc::State>(state)))] = 0;
     for (const auto *job : live_) {
         ++metrics.jobs_by_state[std::string(coalloc::name(job->state))];
         metrics.idle_gpu_seconds_total +=

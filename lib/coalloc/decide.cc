@@ -29,10 +29,11 @@ std::string how_it_ended(const PartRecord &part) {
     if (part.state == PartState::unprepared)
         return at_site(part) + "could not make its working directory or unpack what travels (status 73): see "
                                "its output there";
+    const auto status = part.exit_status != 0 ? ", exit status " + std::to_string(part.exit_status) : "";
+    if (part.state == PartState::failed) return at_site(part) + "ended as " + part.slurm_state + status;
     const auto words = at_site(part) + std::string(rule_of(part.state).words);
     if (part.state == PartState::cancelled || part.state == PartState::gone) return words;
-    return words + " (" + part.slurm_state +
-           (part.exit_status != 0 ? ", exit status " + std::to_string(part.exit_status) : "") + ")";
+    return words + " (" + part.slurm_state + ")";
 }
 
 // An end that somebody wanted explains the others; it may be seen later than theirs.

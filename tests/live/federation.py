@@ -175,6 +175,13 @@ class LiveTest(unittest.TestCase):
     def cli(self, *words, user=USER):
         return self.sh(self.broker.home, self.broker.client, "--socket", self.broker.socket, *words, user=user)
 
+    def known_to_be_free(self, *sites, gpus=4):
+        """Wait until the broker has seen so many free GPUs at each: what it saw decides which part is released first."""
+        def free():
+            return {site["name"]: site["free_gpus"] for site in self.broker.call("GET", "/v1/sites")[1]["sites"]}
+
+        wait_for("the broker's view", 20, lambda: all(free()[site] == gpus for site in sites))
+
     # -- looking
 
     def new_jobs(self):

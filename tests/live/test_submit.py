@@ -108,7 +108,7 @@ class Options(LiveTest):
         for part in job["parts"]:
             shown = federation.bed.run(part["site"], ["scontrol", "show", "job", str(part["job"])]).stdout
             for expected in ("JobName=mine", "TimeLimit=00:07:00", "CPUs/Task=2", "MinMemoryCPU=150M",
-                             f"StdOut={self.folder}/o-", f"StdErr={self.folder}/e-", "Requeue=0",
+                             f"StdOut={self.folder}/o-", f"StdErr={self.folder}/e-", "Requeue=1",
                              "Comment=my own | text spiderflow=" + job["id"]):
                 self.assertIn(expected, shown, part["site"])
             self.assertRegex(shown, r"TresPerNode=gres[:/]gpu:h100:2")

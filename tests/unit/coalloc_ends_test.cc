@@ -98,7 +98,7 @@ TEST(Ends, TheSentenceSaysWhichPartAndHow) {
     job.parts[1].slurm_state = "FAILED (NonZeroExitCode)";
     job.parts[1].exit_status = 3;
     EXPECT_EQ(decide(job, {}, Policy{}, outlook_at(now))->why,
-              "site s2: job 11 failed (FAILED (NonZeroExitCode), exit status 3)");
+              "site s2: job 11 ended as FAILED (NonZeroExitCode), exit status 3");
     job.parts[1].state = gone;
     EXPECT_EQ(decide(job, {}, Policy{}, outlook_at(now))->why, "site s2: job 11 is no longer known there");
 }

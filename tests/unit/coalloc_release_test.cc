@@ -95,7 +95,8 @@ TEST(Release, AtTheRendezvousOfPartsThatTheirSitesHoldAgain) {
     auto job = job_in(State::rendezvous, {pending, pending});
     see(job, 0, sight_of(held, "JobHeldUser", 1), now);
     see(job, 1, sight_of(held, "JobHeldUser", 1), now);
-    EXPECT_EQ(released_at(job, outlook_at(now)), (Parts{0, 1}));
+    EXPECT_EQ(released_at(job, outlook_at(now + Policy{}.rest - 1)), Parts{});
+    EXPECT_EQ(released_at(job, outlook_at(now + Policy{}.rest)), (Parts{0, 1}));
 }
 
 TEST(Release, NeverUndoesAnAdministratorsHold) {
@@ -234,7 +235,7 @@ TEST(HomeHeld, IsOverWhenTheHomePartHasRunMeanwhile) {
     EXPECT_TRUE(job.user_hold);
     see(job, 0, sight_of(held, "JobHeldUser", 1), now + 60);
     EXPECT_FALSE(job.user_hold);
-    EXPECT_EQ(released_at(job, outlook_at(now + 60)), (Parts{0, 1}));
+    EXPECT_EQ(released_at(job, outlook_at(now + 60 + Policy{}.rest)), (Parts{0, 1}));
 }
 
 TEST(HomeHeld, WhileNoOtherPartIsFreeChangesNothing) {

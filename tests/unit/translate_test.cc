@@ -142,7 +142,7 @@ TEST(Translate, AnAddressOfTheConfigurationComesBeforeTheSitesOwn) {
     EXPECT_EQ(address_of(site, nodes, "n3"), "n3");
     auto job = sample("a-3", 3, coalloc::State::running);
     job.word = address_of(site, nodes, "n1") + "/29501";
-    EXPECT_EQ(util::parse_comment(comment_of(job))->word, "fd00::1/29501");
+    EXPECT_EQ(util::parse_comment(comment_of(job, 0))->word, "fd00::1/29501");
 }
 
 // Expected: the names of files that sbatch of Slurm 22.05.8 made for job 10 named "na me" of root on s1-n1.
