@@ -22,8 +22,10 @@ from federation import ENDED, wait_for  # noqa: E402
 from testbed import TestbedError  # noqa: E402
 
 SITES = {"count": 3, "nodes": 2, "gpus": 2}
-# Short waits, so that what is left alone is found soon.
-CONFIGURATION = {"broker": {"poll_jobs": 0.3, "plan_ttl": 5}}
+# Short waits: what is left alone is found soon, and in the storm, where jobs want more GPUs than there are, some give
+# theirs back and try again.
+CONFIGURATION = {"broker": {"poll_jobs": 0.3, "plan_ttl": 5, "patience": 3, "margin": 2, "backoff": 1,
+                            "backoff_most": 4, "retry_delay": 1}}
 PAIRS = (("s1", "s2"), ("s1", "s3"), ("s1", "s2", "s3"))
 LEFT_OVER = 60  # seconds after which a part that nobody wants is an orphan
 LIFE = 120  # seconds that one job with one kill may take
@@ -137,8 +139,8 @@ class Kills:
             self.broker.stop()
         return died
 
-    def submit(self, sites):
-        done = self.jobs.submit(sites)
+    def submit(self, sites, more=""):
+        done = self.jobs.submit(sites, more)
         name = self.jobs.name_of(done)
         self.submitted.append((name, done.returncode, done.stderr.strip().splitlines()[-1:]))
         return done
@@ -189,8 +191,9 @@ class Kills:
 
     # -- a storm
 
-    def storm(self, points, most, workers=4):
-        """Jobs all the time, `workers` at once; the broker dies at each of the points in turn."""
+    def storm(self, points, most, workers=6):
+        """Jobs all the time, `workers` at once; the broker dies at each of the points in turn. Half of the jobs want a
+        further attempt when a site refuses them."""
         stop = threading.Event()
         threads = [threading.Thread(target=self.keep_submitting, args=(PAIRS[index % len(PAIRS)], stop))
                    for index in range(workers)]
@@ -225,8 +228,9 @@ class Kills:
             self.count_kill()
 
     def keep_submitting(self, sites, stop):
+        more = itertools.cycle(("", ",on_failure=retry"))
         while not stop.is_set():
-            done = self.submit(sites)
+            done = self.submit(sites, next(more))
             number = re.search(r"Submitted batch job (\d+)", done.stdout)
             if done.returncode or not number:
                 time.sleep(0.5)

@@ -123,9 +123,9 @@ class Series:
         with open(f"{self.folder}/{name}", "w", encoding="ascii") as file:
             file.write(text)
 
-    def submit(self, sites, *words, timeout=90):
-        """sbatch, to its end: what subprocess.run() gives."""
-        argv = ["sbatch", f"--spiderflow={spec(sites)}", *LIMITS, "--output=%x-%N-%j.out", "--time=5", *words, "job.sh"]
+    def submit(self, sites, more="", timeout=90):
+        """sbatch, to its end: what subprocess.run() gives. more: ",key=value" for SPEC."""
+        argv = ["sbatch", f"--spiderflow={spec(sites)}{more}", *LIMITS, "--output=%x-%N-%j.out", "--time=5", "job.sh"]
         return self.bed.run(self.broker.home, argv, user=USER, cwd=self.folder, timeout=timeout)
 
     def name_of(self, done):

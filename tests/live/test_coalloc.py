@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All parts start together or give their GPUs back. With SPIDERFLOW_TEST_LONG: with the long waits."""
+"""All parts start together or give their GPUs back. With LONG=1: with the long waits."""
 import os
 import re
 import sqlite3
@@ -9,7 +9,7 @@ import time
 import federation
 from federation import ENDED, SPEC, USER, LiveTest, wait_for
 
-LONG = os.environ.get("SPIDERFLOW_TEST_LONG") == "1"
+LONG = os.environ.get("LONG") == "1"
 PATIENCE = 6  # longer than a part rests
 QUICK = {"patience": PATIENCE, "backoff": 1, "backoff_most": 4, "margin": 2, "retry_delay": 1, "lost_after": 3}
 MARK = "#!/bin/bash\nsrun /bin/bash -c 'echo R $RANK attempt $SPIDERFLOW_ATTEMPT on $SLURMD_NODENAME'\n"

@@ -15,7 +15,7 @@ from proxy import Proxy
 from series import LIMITS, spec
 from testbed import write
 
-LONG = os.environ.get("SPIDERFLOW_TEST_LONG") == "1"
+LONG = os.environ.get("LONG") == "1"
 # Who is free to choose takes s3: only the fault keeps him from it.
 LINKS = [{"from": "s1", "to": "s3", "bandwidth_gbps": 10, "rtt_ms": 1},
          {"from": "s1", "to": "s2", "bandwidth_gbps": 2, "rtt_ms": 40},
@@ -115,10 +115,10 @@ class Faults(OwnSites):
         self.state(name, "done")
 
     @contextlib.contextmanager
-    def jobs_around(self):
-        """One job over s1+s3 and one over s1+s2 run before the fault in the body; the second ends in it."""
-        through = self.running(spec(("s1", "s3")), "through", ["s1", "s3"])
-        aside = self.running(spec(("s1", "s2")), "aside", ["s1", "s2"])
+    def jobs_around(self, tag=""):
+        """One job over s1+s3 and one over s1+s2 run before the fault in the body; they are told to stop there."""
+        through = self.running(spec(("s1", "s3")), "through" + tag, ["s1", "s3"])
+        aside = self.running(spec(("s1", "s2")), "aside" + tag, ["s1", "s2"])
         yield through, aside
         self.assertEqual(self.state(through, *ENDED)["state"], "done", self.broker.job(through)["reason"])
         self.assertEqual(self.started(through), ["s1", "s3"])
@@ -134,14 +134,14 @@ class Faults(OwnSites):
         self.nothing_new_there()
         return began
 
-    def bear_to_the_end(self, through, aside, fault, seconds):
+    def bear_to_the_end(self, fault, seconds, through, aside, tag=""):
         """A fault of so many seconds, in which both jobs and a third one come to their ends."""
         _, begin, end, reason = fault
         began = self.bear(through, begin, reason)
-        self.stop("aside")
+        self.stop("aside" + tag)
         self.state(aside, "done")
-        self.others_do_without("free")
-        self.stop("through")
+        self.others_do_without("free" + tag)
+        self.stop("through" + tag)
         time.sleep(max(0.0, seconds - (time.monotonic() - began)))
         self.assertEqual(self.broker.job(through)["state"], "running")
         end()
@@ -152,10 +152,8 @@ class Faults(OwnSites):
         many seconds."""
         if LONG:
             for fault in faults:
-                with self.subTest(fault=fault[0]):
-                    self.again()
-                    with self.jobs_around() as (through, aside):
-                        self.bear_to_the_end(through, aside, fault, 60)
+                with self.subTest(fault=fault[0]), self.jobs_around("-" + fault[0]) as jobs:
+                    self.bear_to_the_end(fault, 60, *jobs, "-" + fault[0])
             return
         with self.jobs_around() as (through, aside):
             for name, begin, end, reason in faults[:-1]:
@@ -164,7 +162,7 @@ class Faults(OwnSites):
                     end()
                     self.fresh()
                     wait_for("its part to be seen again", 20, lambda: self.part_of(through)["state"].startswith("RUNN"))
-            self.bear_to_the_end(through, aside, faults[-1], seconds)
+            self.bear_to_the_end(faults[-1], seconds, through, aside)
 
     def test_a_slurmrestd_that_answers_nonsense_or_nothing(self):
         self.through_proxy()
