@@ -30,6 +30,7 @@ PAIRS = (("s1", "s2"), ("s1", "s3"), ("s1", "s2", "s3"))
 LEFT_OVER = 60  # seconds after which a part that nobody wants is an orphan
 LIFE = 120  # seconds that one job with one kill may take
 KILLED = "-- spiderflowd killed"  # begins the lines of this program in the broker's log
+MOST_TOLD = 20  # problems that are told in full
 QUIET = 20  # seconds without a point after which the clock ends the broker
 
 
@@ -287,7 +288,7 @@ class Kills:
         report(f"           {len(refused_yet_done)} that sbatch refused ran to the end")
         report(f"orphans    {self.orphans}\ndoubles    {self.doubles}\nlost       {self.lost}")
         report(f"problems   {len(self.problems)}")
-        for problem in self.problems:
+        for problem in self.problems[:MOST_TOLD]:
             report("\n" + problem)
 
 

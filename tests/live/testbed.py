@@ -68,7 +68,7 @@ class Testbed:
         self.subnet = subnet
         self.sites = []
         self.processes = {}
-        self.clocks = {}  # site -> by how many seconds its clock is ahead
+        self.clocks = {}  # site -> by how many seconds the clock of daemons that are started is ahead
         self.interrupts = []
         self.load()
 
@@ -298,25 +298,7 @@ class Testbed:
         inside = os.listdir(self.root) if os.path.exists(self.root) else []
         return "state.json" in inside or all(name.startswith(".new-") for name in inside)
 
-    # -- trouble
-
-    def set_clock(self, site, ahead, wait=60):
-        """Start the site's daemons again with a clock that is so many seconds ahead (negative: behind); 0: as it is."""
-        site = self.site(site)
-        for daemon in ("slurmrestd", *site.names, "slurmctld", "munged"):
-            self.stop(site, daemon)
-        self.clocks[site.name] = ahead
-        if not ahead:
-            del self.clocks[site.name]
-        began = time.monotonic()
-        self.start_all([site], began, began + wait, lambda _: None)
-
-    def unplug(self, site):
-        """The site is cut off from all others; its own daemons reach each other."""
-        netns.plug(self.prefix, self.site(site), "down")
-
-    def plug(self, site):
-        netns.plug(self.prefix, self.site(site), "up")
+    # -- trouble between sites
 
     def cut(self, site, other):
         """What the nodes of one site send to the other is lost in silence, and the other way round. The login
