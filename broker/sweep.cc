@@ -99,21 +99,20 @@ void Broker::cancel_stray(const Job &job, int attempt, const std::string &site, 
 void Broker::find_submitted(const std::string &site, Seconds began, const std::vector<slurm::JobView> &jobs) {
     for (const auto *live : std::vector(live_)) {
         auto &job = jobs_.at(live->id);
+        if (began < job.entered + submit_settles || asked_.count(job.id + "/" + site + "/submit")) continue;
         for (auto &part : job.parts) {
-            const bool under_way = asked_.count(job.id + "/" + site + "/submit") > 0;
+            if (part.site != site || part.state != PartState::submitting) continue;
             const bool there = std::any_of(jobs.begin(), jobs.end(), [&](const slurm::JobView &view) {
                 const auto mark = util::parse_comment(view.comment);
                 return mark && mark->job == job.id && mark->attempt == job.attempt;
             });
-            if (part.site != site || part.state != PartState::submitting || under_way || there ||
-                began < job.entered + submit_settles)
-                continue;
+            if (there) continue;
             part.state = PartState::unsubmitted;
             util::log_info("job " + job.id + ": site " + site +
                            ": the submission without an answer was never taken");
             save(job);
+            advance(job);
         }
-        advance(job);
     }
 }
 

@@ -139,6 +139,8 @@ class Patience(Coalloc):
         self.assertTrue(any("older" in line["why"] for line in younger["history"]), younger["history"])
 
     def test_a_job_at_every_site_before_ours(self):
+        self.set(QUICK | {"patience": 12})
+        self.addCleanup(self.set, QUICK)
         self.fill("s1", 6)
         self.fill("s2", 10)
         self.submit()
@@ -314,3 +316,29 @@ class JournalTrouble(Coalloc):
         self.known.add(first["id"])
         self.submit()
         self.ended()
+
+
+class LostSite(federation.OwnSites):
+    sites = {"count": 3, "nodes": 1, "gpus": 2}
+    configuration = {"broker": QUICK}
+
+    def test_replan_goes_on_without_it_and_cancels_there_when_it_answers(self):
+        script = ("#!/bin/bash\nsrun /bin/bash -c 'echo R $RANK attempt $SPIDERFLOW_ATTEMPT on $SLURMD_NODENAME; "
+                  "[ $SPIDERFLOW_ATTEMPT = 2 ] && exit; [ $SPIDERFLOW_SITE = s1 ] || sleep 300; "
+                  f"until [ -e {self.folder}/fail ]; do sleep 0.2; done; exit 1'\n")
+        self.write("job.sh", script)
+        done = self.sbatch("--output=%N-%j.out", "job.sh", spec="model=config.json,gbs=8,mbs=2,tp=1,pp=4,dp=1,on_failure=replan")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = self.wait_state("running")
+        lost = job["parts"][1]
+        wait_for("all ranks", 20, lambda: self.output().count(" attempt 1 on ") == 4)
+        self.bed.stop(lost["site"], "slurmrestd")
+        self.addCleanup(lambda: self.bed.alive(lost["site"], "slurmrestd") or self.bed.start(lost["site"], "slurmrestd"))
+        self.write("fail", "")
+        job = self.ended("done", 60)
+        self.assertEqual(job["attempt"], 2)
+        self.assertNotIn(lost["site"], {part["site"] for part in job["parts"]})
+        self.assertEqual(self.output().count(" attempt 2 on "), 4, self.output())
+        self.assertIn((lost["site"], str(lost["job"]), "RUNNING"), {row[:3] for row in self.queue()})
+        self.bed.start(lost["site"], "slurmrestd")
+        self.nothing_left(45)
