@@ -59,8 +59,9 @@ std::optional<Decision> early_end(const Job &job) {
 }
 
 std::optional<Decision> patience_ended(const Job &job, const Policy &policy, Seconds now) {
+    const auto free = free_since(job, policy);
     for (const auto &part : job.parts)
-        if (idles(part) && now - part.idle_since > policy.patience)
+        if (idles(part) && now - std::max(part.idle_since, free) > policy.patience)
             return Decision{Event::patience_ended, "site " + part.site + " gives its GPUs back after " +
                                                        std::to_string(static_cast<int>(policy.patience)) +
                                                        " s without the others: " + missing_parts(job)};

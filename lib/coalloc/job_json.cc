@@ -42,6 +42,7 @@ Json part_json(const PartRecord &part) {
                 {"released", part.released},
                 {"giving_back", part.giving_back},
                 {"word_given", part.word_given},
+                {"released_at", part.released_at},
                 {"back_at", part.back_at},
                 {"idle_since", part.idle_since},
                 {"expected_start", part.expected_start},
@@ -70,6 +71,7 @@ Result<PartRecord> part_from(const Json &json) {
     part.released = bool_at(json, "released");
     part.giving_back = bool_at(json, "giving_back");
     part.word_given = bool_at(json, "word_given");
+    part.released_at = number_at(json, "released_at").value_or(0);
     part.back_at = number_at(json, "back_at").value_or(0);
     part.idle_since = number_at(json, "idle_since").value_or(0);
     part.expected_start = number_at(json, "expected_start").value_or(0);

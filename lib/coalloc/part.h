@@ -74,6 +74,7 @@ struct PartRecord {
     bool released = false;      // the broker took the hold off
     bool giving_back = false;   // it is to give its GPUs back, and has not yet
     bool word_given = false;    // the comment with the word was accepted
+    Seconds released_at = 0;    // when the broker last took the hold off
     Seconds back_at = 0;        // when it was last seen waiting again after a start; 0: never started
     Seconds idle_since = 0;     // running without the word since then; 0: not
     Seconds expected_start = 0; // the site's estimate on this host's clock; 0: none

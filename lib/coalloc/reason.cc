@@ -5,6 +5,8 @@
 #include "coalloc/waiting.h"
 #include "util/text.h"
 
+#include <algorithm>
+
 namespace spider::coalloc {
 namespace {
 
@@ -43,7 +45,7 @@ std::string while_starting(const Job &job, const Policy &policy, const Outlook &
         if (idles(part) && (first == 0 || part.idle_since < first)) first = part.idle_since;
     if (first > 0)
         add(sentence, "the GPUs of " + names(job, idles) + " are given back at " +
-                          util::local_time(first + policy.patience));
+                          util::local_time(std::max(first, free_since(job, policy)) + policy.patience));
     const auto back = names(job, [](const PartRecord &part) { return part.giving_back; });
     if (!back.empty()) add(sentence, back + " gives its GPUs back");
     const auto held = names(job, [](const PartRecord &part) { return part.state == PartState::held; });

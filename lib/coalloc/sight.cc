@@ -101,6 +101,7 @@ void taken(Job &job, const Act &act, Seconds now) {
     switch (act.verb) {
     case Verb::release:
         part.released = true;
+        part.released_at = now;
         if (part.state != PartState::held) return;
         part.state = PartState::pending;
         part.slurm_state = "PENDING";

@@ -91,6 +91,16 @@ bool lost(const Job &job, const PartRecord &part, const Policy &policy, Seconds 
            part.unseen_since > 0 && now - part.unseen_since > policy.lost_after;
 }
 
+Seconds free_since(const Job &job, const Policy &policy) {
+    Seconds last = 0;
+    for (const auto &part : job.parts) {
+        if (part.state == PartState::running) continue;
+        const auto rested = part.back_at > 0 ? part.back_at + policy.rest : 0;
+        last = std::max({last, part.released_at, rested});
+    }
+    return last;
+}
+
 std::string missing_parts(const Job &job) {
     for (const auto &part : job.parts)
         if (part.state != PartState::running)

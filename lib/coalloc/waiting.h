@@ -20,6 +20,9 @@ bool due(const Job &job, std::size_t part, const Policy &policy, const Outlook &
 // It cannot be cancelled because its site is silent, and the next attempt does not need that site.
 bool lost(const Job &job, const PartRecord &part, const Policy &policy, Seconds now);
 
+// When the last part that does not run was free to start: a rest is no fault of its site.
+Seconds free_since(const Job &job, const Policy &policy);
+
 // "site s2: job 11 is PENDING (Resources)", of the first part that does not run.
 std::string missing_parts(const Job &job);
 

@@ -28,9 +28,11 @@ broker = None
 beds = []
 
 
-def begin(stage):
+def begin(stage, shared=True):
     global bed, broker, installed
     installed = stage
+    if not shared:
+        return
     bed = Testbed(ROOT, "sfl", "10.80")
     broker = set_up(bed, {"count": 2, "nodes": 2, "gpus": 2})
 

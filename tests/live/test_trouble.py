@@ -50,7 +50,7 @@ class Refusals(LiveTest):
         for spec, words in (("modl=config.json,gbs=8", ("modl", "model")),
                             ("model=config.json,gbs=lots", ("gbs", "lots")),
                             ("model=config.json,gbs=8,trainer=magic", ("trainer", "magic", "plain")),
-                            ("model=config.json,gbs=8,on_failure=replan", ("on_failure", "replan")),
+                            ("model=config.json,gbs=8,on_failure=again", ("on_failure", "again", "retry")),
                             ("model=missing.json,gbs=8", ("missing.json", "No such file")),
                             ("model=secret.json,gbs=8", ("secret.json", "Permission denied")),
                             ("model=broken.json,gbs=8", ("broken.json",)),

@@ -99,6 +99,19 @@ TEST(Release, AtTheRendezvousOfPartsThatTheirSitesHoldAgain) {
     EXPECT_EQ(released_at(job, outlook_at(now + Policy{}.rest)), (Parts{0, 1}));
 }
 
+// With a patience shorter than the rest the two would else give back in turn for ever.
+TEST(Patience, DoesNotCountWhileThePartThatIsMissingRests) {
+    auto job = job_in(State::rendezvous, {running, pending});
+    const Policy policy{.patience = 3, .rest = 5};
+    see(job, 0, sight_of(running), now);
+    see(job, 1, sight_of(held, "JobHeldUser", 1), now); // it has just given its GPUs back
+    EXPECT_FALSE(decide(job, {}, policy, outlook_at(now + 8)));
+    EXPECT_EQ(decide(job, {}, policy, outlook_at(now + 8.1))->event, Event::patience_ended);
+    taken(job, {1, Verb::release}, now + 6);
+    EXPECT_FALSE(decide(job, {}, policy, outlook_at(now + 9)));
+    EXPECT_EQ(decide(job, {}, policy, outlook_at(now + 9.1))->event, Event::patience_ended);
+}
+
 TEST(Release, NeverUndoesAnAdministratorsHold) {
     auto job = job_in(State::holding, {held, held});
     see(job, 1, sight_of(held, "JobHeldAdmin"), now);
