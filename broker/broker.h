@@ -100,6 +100,7 @@ class Broker {
     void perform(Job &job, const coalloc::Act &act);
     void take_answer(Job &job, const coalloc::Act &act, Result<slurm::Reply> reply);
     [[nodiscard]] slurm::Call call_for(const Job &job, const coalloc::Act &act, const slurm::Api &api) const;
+    [[nodiscard]] bool knows_master(const Job &job) const;
     Result<std::string> word_for(const Job &job);
     void ask_part(const Job &job, std::size_t index, const std::string &verb, const slurm::Call &call,
                   Seconds timeout, Took took);

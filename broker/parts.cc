@@ -63,6 +63,7 @@ coalloc::Sight sight_of(const slurm::JobView &view) {
             .exit_status = view.exit_code,
             .hosts = view.nodes,
             .restarts = view.restarts,
+            .completing = view.state == slurm::JobState::completing,
             .start = static_cast<Seconds>(view.start_time)};
 }
 
@@ -181,6 +182,7 @@ slurm::Call Broker::call_for(const Job &job, const Act &act, const slurm::Api &a
 
 void Broker::perform(Job &job) {
     if (job.state == State::running && job.word.empty()) {
+        if (!knows_master(job)) return; // after a restart: the next poll brings it
         auto word = word_for(job);
         if (!word) {
             step(job, {coalloc::Event::part_failed, word.error().what, 0});
@@ -236,6 +238,14 @@ void Broker::take_answer(Job &job, const Act &act, Result<slurm::Reply> reply) {
         coalloc::taken(job, act, clock_.now());
     save(job);
     advance(job);
+}
+
+// The addresses of its site's nodes have been read.
+bool Broker::knows_master(const Job &job) const {
+    const auto place = place_of_rank_0(job.plan);
+    const auto line = place ? sites_.lines().find(job.parts[place->part].site) : sites_.lines().end();
+    return line == sites_.lines().end() || line->second.seen_at > 0 ||
+           line->second.config.state == SiteState::inactive;
 }
 
 Result<std::string> Broker::word_for(const Job &job) {

@@ -19,9 +19,9 @@ struct Policy {
     Seconds margin = 15;    // a part is released so long before the others are expected to start
     Seconds backoff = 30;   // after the first turn; doubled with each, half of it at random
     Seconds backoff_most = 1800;
-    Seconds rest = 5;         // slurmd takes what starts within the second of its end for what was killed
-    Seconds lost_after = 60;  // a site that is silent so long is left behind by a further attempt
-    Seconds retry_delay = 10; // before the second attempt; doubled with each
+    Seconds rest = requeue_settles; // of a part that gave its GPUs back
+    Seconds lost_after = 60;        // a site that is silent so long is left behind by a further attempt
+    Seconds retry_delay = 10;       // before the second attempt; doubled with each
 };
 
 // What the job's parts find at their sites.

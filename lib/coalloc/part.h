@@ -56,6 +56,10 @@ inline constexpr std::array end_rules{
     EndRule{PartState::left_behind, false, true, true, "was left behind"},
 };
 
+// What Slurm shows of a job just requeued is not yet what it will be: held comes a little later. And slurmd
+// takes what starts within the second of its end for what was killed.
+constexpr Seconds requeue_settles = 5;
+
 struct PartRecord {
     std::string site;
     std::int64_t job = 0; // Slurm's id at that site; 0 = none yet
@@ -91,7 +95,8 @@ struct Sight {
     int exit_status = 0;
     std::string hosts;
     int restarts = 0;
-    Seconds start = 0; // on the site's clock: the estimate while pending; 0: none
+    bool completing = false; // over or requeued: its nodes are not yet free
+    Seconds start = 0;       // on the site's clock: the estimate while pending; 0: none
 };
 
 const EndRule &rule_of(PartState end); // `end` is one of end_rules

@@ -23,6 +23,11 @@ void see_waiting(Job &job, std::size_t index, bool again, Seconds now) {
     auto &part = job.parts[index];
     const bool held = part.state == PartState::held;
     if (again) part.back_at = now;
+    if (part.back_at > 0 && now < part.back_at + requeue_settles) {
+        part.state = PartState::held;
+        part.released = false;
+        return;
+    }
     if (index == 0 && held && part.released && !again) job.user_hold = true;
     if (index == 0 && !held && !part.released) job.user_hold = false;
     part.released = !held;
@@ -60,20 +65,25 @@ void see(Job &job, std::size_t index, const Sight &sight, Seconds now) {
         if (index == 0) job.user_hold = false;
         stop_idling(job, part, now);
     }
+    // A job in the middle of its requeue looks as if it still ran.
+    const bool settles = again || (part.back_at > 0 && now < part.back_at + requeue_settles);
+    const auto state = sight.completing && settles ? PartState::held : sight.state;
     part.restarts = sight.restarts;
-    part.state = sight.state;
+    part.state = state;
     part.slurm_state = sight.slurm_state;
-    part.waits_for = waits(sight.state) ? sight.reason : "";
+    part.waits_for = waits(state) ? sight.reason : "";
     part.exit_status = sight.exit_status;
     if (!sight.hosts.empty()) part.hosts = sight.hosts;
     part.expected_start =
         sight.state == PartState::pending && sight.start > 0 ? sight.start - part.clock_ahead : 0;
-    if (again && (part.word_given || job.state == State::running)) {
+    // A batch step that could not be launched waits again without counting as a start.
+    const bool anew = again || waits(state);
+    if (anew && (part.word_given || job.state == State::running)) {
         part.lingers = !over(sight.state);
         part.state = PartState::requeued;
-    } else if (waits(sight.state)) {
+    } else if (waits(state)) {
         see_waiting(job, index, again, now);
-    } else if (sight.state == PartState::running) {
+    } else if (state == PartState::running) {
         part.released = true;
         if (index == 0) job.user_hold = false;
     }
