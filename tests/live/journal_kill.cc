@@ -72,11 +72,11 @@ Target slurmrestd_behind(int fd, std::string_view data) {
     return target;
 }
 
-// Whether the last write went there too.
-bool moves_pages(const Target &target) {
-    static std::atomic<bool> was_database{false};
-    const bool is_database = std::string_view(target.name).ends_with("journal.db");
-    return was_database.exchange(is_database) && is_database;
+// Whether the write goes on with a row of them; a sync ends the row.
+bool continues_row(const Target &target, bool is_sync) {
+    static std::atomic<std::size_t> row{0}; // length of the file's name: they differ in it
+    const auto file = is_sync ? 0 : std::string_view(target.name).size();
+    return row.exchange(file) == file && !is_sync;
 }
 
 void pass(const char *when, const char *call, const Target &target) {
@@ -106,7 +106,7 @@ Target look(int fd, const void *data, std::size_t size) {
     const int kept = errno;
     auto target = file_behind(fd);
     if (!target) target = slurmrestd_behind(fd, {static_cast<const char *>(data), size});
-    if (target.is_file && size > 0 && moves_pages(target)) target = {};
+    if (target.is_file && continues_row(target, size == 0)) target = {};
     errno = kept;
     return target;
 }

@@ -24,7 +24,7 @@ from testbed import TestbedError  # noqa: E402
 SITES = {"count": 3, "nodes": 2, "gpus": 2}
 # Short waits: what is left alone is found soon, and in the storm, where jobs want more GPUs than there are, some give
 # theirs back and try again.
-CONFIGURATION = {"broker": {"poll_jobs": 0.3, "plan_ttl": 5, "patience": 3, "margin": 2, "backoff": 1,
+CONFIGURATION = {"broker": {"poll_jobs": 0.3, "plan_ttl": 5, "patience": 10, "margin": 2, "backoff": 1,
                             "backoff_most": 4, "retry_delay": 1}}
 PAIRS = (("s1", "s2"), ("s1", "s3"), ("s1", "s2", "s3"))
 LEFT_OVER = 60  # seconds after which a part that nobody wants is an orphan
@@ -103,7 +103,8 @@ class Kills:
             about = [index for index, line in enumerate(log) if f" job {job}:" in line]
             log = log[about[0]:about[-1] + 2] if about else []
             log = [line for line in log if f" job {job}:" in line or line.startswith(KILLED)]
-        self.problems.append("\n".join([what, *("    " + line.rstrip() for line in log[-30:])]))
+        log = log if len(log) <= 30 else log[:15] + log[-15:] if job else log[-30:]
+        self.problems.append("\n".join([what, *("    " + line.rstrip() for line in log)]))
         self.report(f"WRONG: {what}")
 
     def progress(self, point):
@@ -247,7 +248,8 @@ class Kills:
         try:
             wait_for("the end of all jobs", LIFE, lambda: not self.open_jobs())
         except AssertionError:
-            self.wrong(f"jobs are not over: {self.open_jobs()}")
+            for job in self.open_jobs():
+                self.wrong(f"not over after {LIFE} s: {job}", job)
         self.look_for_orphans("all")
         for (job, attempt, site), ids in self.watch.doubles().items():
             self.doubles += 1

@@ -23,7 +23,7 @@ AT_ONCE = 3
 EVERY = 20  # jobs between two looks
 JOB_SECONDS = 120  # that one job may take
 GROWTH = 0.1  # of memory and journal, from the first look with KEPT jobs behind it to the last
-SLACK = {"memory": 2048, "descriptors": 4, "journal": 256}  # kB; and connections that happen to be open
+SLACK = {"memory": 4096, "descriptors": 4, "journal": 256}  # kB; and connections that happen to be open
 
 Look = collections.namedtuple("Look", "jobs memory descriptors journal")  # kB, count, kB
 
@@ -60,11 +60,20 @@ class Soak:
                     raise AssertionError(f"{name} over {'+'.join(over)} {job['state']}: {job['reason']}")
             except AssertionError as error:
                 self.problems.append(str(error))
-                print(f"WRONG: {error}", flush=True)
+                print(f"WRONG: {error}\n{self.evidence(name)}", flush=True)
             with self.lock:
                 self.ended += 1
                 if self.ended % EVERY == 0:
                     self.look()
+
+    def evidence(self, name):
+        """What the broker said of the job, and what is left of it at the sites."""
+        with open(self.broker.log, encoding="utf-8", errors="replace") as file:
+            lines = [line.rstrip() for line in file if f" job {name}:" in line]
+        for site, number, _, comment in self.watch.marked():
+            if f"spiderflow={name}/" in comment:
+                lines += [site, *self.bed.run(site, ["scontrol", "show", "job", str(number)]).stdout.splitlines()]
+        return "\n".join("    " + line for line in lines)
 
     def over(self, name):
         job = self.broker.job(name)
