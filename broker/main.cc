@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <malloc.h>
 #include <string>
 
 namespace {
@@ -45,6 +46,7 @@ int recover(const Options &options) {
 }
 
 int serve(const Options &options) {
+    ::mallopt(M_ARENA_MAX, 2); // the server's threads are many and short, and each would get an arena
     spider::broker::block_signals();
     auto daemon = spider::broker::Daemon::open(options.config);
     if (!daemon) return fail(daemon.error());

@@ -76,6 +76,7 @@ namespace {
 
 // A bound so far below says nothing: it does not know what the job forces.
 constexpr double useful = 10;
+constexpr double same = 1 + 1e-8; // rounding
 
 // "19% above": never less than it is.
 std::string above(double ratio) {
@@ -89,13 +90,13 @@ std::string bound_words(const Iteration &iteration) {
     if (iteration.bound <= 0) return "no bound";
     const double ratio = iteration.seconds / iteration.bound;
     if (ratio >= useful) return "the bound says little here: " + seconds_words(iteration.bound);
-    return ratio <= 1 ? "no plan can be faster" : "at most " + above(ratio) + " the bound";
+    return ratio <= same ? "no plan can be faster" : "at most " + above(ratio) + " the bound";
 }
 
 std::string gap_words(const Iteration &iteration) {
     if (iteration.bound <= 0) return bound_words(iteration);
     const double ratio = iteration.seconds / iteration.bound;
-    if (ratio <= 1) return "no plan can be faster: this one is as fast as the bound";
+    if (ratio <= same) return "no plan can be faster: this one is as fast as the bound";
     if (ratio >= useful) return bound_words(iteration);
     return "no plan can be faster than " + seconds_words(iteration.bound) + ": this one is at most " +
            above(ratio) + " it";

@@ -112,6 +112,29 @@ TEST(Patience, DoesNotCountWhileThePartThatIsMissingRests) {
     EXPECT_EQ(decide(job, {}, policy, outlook_at(now + 9.1))->event, Event::patience_ended);
 }
 
+TEST(GivingBack, IsNotOverWhileSlurmStillShowsTheOldRunOrNoHold) {
+    auto job = job_in(State::holding, {running, pending});
+    see(job, 0, sight_of(running), now);
+    job.parts[0].giving_back = true;
+    auto sight = sight_of(running, "", 1);
+    sight.completing = true;
+    see(job, 0, sight, now + 1); // COMPLETING, in the middle of the requeue
+    EXPECT_EQ(job.parts[0].state, held);
+    EXPECT_FALSE(job.parts[0].giving_back);
+    see(job, 0, sight_of(pending, "None", 1), now + 1.5); // the hold comes a moment later
+    see(job, 0, sight_of(held, "JobHeldUser", 1), now + 2);
+    EXPECT_EQ(job.parts[0].state, held);
+    EXPECT_FALSE(job.parts[0].released);
+    EXPECT_FALSE(job.user_hold) << "nobody but the broker held it";
+}
+
+TEST(Running, APartThatWaitsAgainWithoutCountingAsAStartIsAnEnd) {
+    auto job = job_in(State::running, {running, running});
+    see(job, 1, sight_of(pending, "BeginTime"), now); // its batch step could not be launched
+    EXPECT_EQ(job.parts[1].state, PartState::requeued);
+    EXPECT_TRUE(job.parts[1].lingers);
+}
+
 TEST(Release, NeverUndoesAnAdministratorsHold) {
     auto job = job_in(State::holding, {held, held});
     see(job, 1, sight_of(held, "JobHeldAdmin"), now);
