@@ -6,8 +6,7 @@ import sqlite3
 import subprocess
 import time
 
-import federation
-from federation import ENDED, SPEC, USER, LiveTest, wait_for
+from federation import ENDED, SPEC, OwnSites, wait_for
 
 LONG = os.environ.get("LONG") == "1"
 PATIENCE = 6  # longer than a part rests
@@ -15,22 +14,18 @@ QUICK = {"patience": PATIENCE, "backoff": 1, "backoff_most": 4, "margin": 2, "re
 MARK = "#!/bin/bash\nsrun /bin/bash -c 'echo R $RANK attempt $SPIDERFLOW_ATTEMPT on $SLURMD_NODENAME'\n"
 
 
-class Coalloc(LiveTest):
-    """On the shared federation, with a broker that is quick to lose its patience."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.set(QUICK)
-        cls.addClassCleanup(cls.set)
+class Coalloc(OwnSites):
+    """Two sites, with a broker that is quick to lose its patience."""
+    sites = {"count": 2, "nodes": 2, "gpus": 2}
+    configuration = {"broker": QUICK}
 
     def setUp(self):
         super().setUp()
         self.known_to_be_free("s1", "s2")
 
-    @staticmethod
-    def set(top=None, **keywords):
-        federation.broker.configure(top, **keywords)
-        federation.broker.reload()
+    def set(self, top, **keywords):
+        self.broker.configure(top, **keywords)
+        self.broker.reload()
         time.sleep(0.3)
 
     def submit(self, *words, script=MARK, **keywords):
@@ -220,8 +215,8 @@ class Ends(Coalloc):
                          "sleep 100").stdout.strip()
         wait_for("one node taken", 20, lambda: ("s1", filler, "RUNNING") in {row[:3] for row in self.queue()})
         self.known_to_be_free("s1", gpus=2)
-        federation.bed.plugstack("s2", [])
-        self.addCleanup(federation.broker.install_plugin)
+        self.bed.plugstack("s2", [])
+        self.addCleanup(self.broker.install_plugin)
         self.submit(spec="model=config.json,gbs=8,mbs=2,tp=1,pp=4,dp=1,on_failure=replan")
         self.assertEqual({part["site"] for part in self.job()["parts"]}, {"s1", "s2"})
         wait_for("the second attempt", 40, lambda: self.job()["attempt"] == 2)
@@ -318,7 +313,7 @@ class JournalTrouble(Coalloc):
         self.ended()
 
 
-class LostSite(federation.OwnSites):
+class LostSite(OwnSites):
     sites = {"count": 3, "nodes": 1, "gpus": 2}
     configuration = {"broker": QUICK}
 

@@ -185,8 +185,13 @@ class Killed(LiveTest):
         sbatch = federation.bed.popen("s1", ["sbatch", f"--spiderflow={SPEC}", "job.sh"], user=USER, cwd=self.folder,
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_for("the held home part", 20, self.queue)
-        sbatch.send_signal(signal.SIGINT)
-        sbatch.communicate(timeout=20)
+
+        def interrupted():  # one Ctrl-C may come while sbatch still reads slurmctld's answer, and is lost there
+            sbatch.send_signal(signal.SIGINT)
+            return sbatch.poll() is not None
+
+        wait_for("the end of sbatch", 20, interrupted, step=0.5)
+        sbatch.communicate()
         began = time.monotonic()
         self.assertTrue(self.queue(), "the home part should still be there for this test to mean anything")
         wait_for("an empty queue", 60, lambda: not self.queue())
