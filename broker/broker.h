@@ -104,6 +104,8 @@ class Broker {
     Result<std::string> word_for(const Job &job);
     void ask_part(const Job &job, std::size_t index, const std::string &verb, const slurm::Call &call,
                   Seconds timeout, Took took);
+    std::int64_t begin_effect(const Effect &effect);
+    void end_effect(std::int64_t number, const Result<slurm::Reply> &reply);
     void ask_effect(const Job &job, std::size_t index, const std::string &verb, const slurm::Call &call,
                     Seconds timeout, Took took);
     // sweep.cc

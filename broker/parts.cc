@@ -103,21 +103,29 @@ void Broker::ask_part(const Job &job, std::size_t index, const std::string &verb
         });
 }
 
+// 0: it could not be written; what is asked may be repeated, so it is asked all the same.
+std::int64_t Broker::begin_effect(const Effect &effect) {
+    if (!journal_trouble_.empty()) return 0;
+    auto number = journal_.begin(effect);
+    if (!number) util::log_warning(number.error().what);
+    return number ? *number : 0;
+}
+
+void Broker::end_effect(std::int64_t number, const Result<slurm::Reply> &reply) {
+    if (number == 0) return;
+    const auto outcome = reply ? "HTTP " + std::to_string(reply->status) : reply.error().what;
+    if (auto ended = journal_.end(number, outcome, clock_.now()); !ended)
+        util::log_warning(ended.error().what);
+}
+
 // The journal knows of it before the site does, and of the answer after.
 void Broker::ask_effect(const Job &job, std::size_t index, const std::string &verb, const slurm::Call &call,
                         Seconds timeout, Took took) {
     if (asked_.count(key_of(job, index, verb))) return;
-    auto number = journal_trouble_.empty()
-                      ? journal_.begin({0, job.id, job.attempt, job.parts[index].site, verb, clock_.now()})
-                      : Result<std::int64_t>(0);
-    if (!number) util::log_warning(number.error().what);
+    const auto number = begin_effect({0, job.id, job.attempt, job.parts[index].site, verb, clock_.now()});
     ask_part(job, index, verb, call, timeout,
-             [this, number = number ? *number : 0, took = std::move(took)](Job &still,
-                                                                           Result<slurm::Reply> reply) {
-                 const auto outcome = reply ? "HTTP " + std::to_string(reply->status) : reply.error().what;
-                 if (number > 0)
-                     if (auto ended = journal_.end(number, outcome, clock_.now()); !ended)
-                         util::log_warning(ended.error().what);
+             [this, number, took = std::move(took)](Job &still, Result<slurm::Reply> reply) {
+                 end_effect(number, reply);
                  took(still, std::move(reply));
              });
 }

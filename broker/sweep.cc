@@ -86,13 +86,9 @@ void Broker::sweep_site(const std::string &site, Seconds began, const std::vecto
 void Broker::cancel_stray(const Job &job, int attempt, const std::string &site, const slurm::JobView &view) {
     util::log_info("job " + job.id + ": site " + site + ": job " + std::to_string(view.id) +
                    " is left over; cancelled");
-    auto number = journal_.begin({0, job.id, attempt, site, "cancel", clock_.now()});
+    const auto number = begin_effect({0, job.id, attempt, site, "cancel", clock_.now()});
     sites_.call(site, view.user, sites_.line(site)->api->cancel(view.id), cancel_timeout,
-                [this, number = number ? *number : 0](Result<slurm::Reply> reply) {
-                    const auto outcome = reply ? "HTTP " + std::to_string(reply->status) : reply.error().what;
-                    if (auto ended = journal_.end(number, outcome, clock_.now()); !ended)
-                        util::log_warning(ended.error().what);
-                });
+                [this, number](Result<slurm::Reply> reply) { end_effect(number, reply); });
 }
 
 // A submission that left nothing by now has never been taken.
