@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "broker/settings.h"
 
-#include "broker/toml_reader.h"
 #include "model/json.h"
 #include "util/fd.h"
 #include "util/hostlist.h"
 #include "util/text.h"
+#include "util/toml_reader.h"
 
 #include <algorithm>
 #include <cctype>
@@ -13,6 +13,7 @@
 namespace spider::broker {
 namespace {
 
+using namespace util; // the readers of TOML keys
 using Site = SiteConfig;
 using Link = LinkConfig;
 

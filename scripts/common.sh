@@ -7,7 +7,7 @@ fail() {
 }
 
 build_packages="autoconf automake autoconf-archive g++ make pkg-config nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
-    libmicrohttpd-dev libsqlite3-dev libcurl4-openssl-dev libglpk-dev libslurm-dev"
+    libmicrohttpd-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libglpk-dev libslurm-dev"
 site_packages="slurmctld slurmd slurmrestd slurm-client slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge iproute2
     python3 python3-torch python3-numpy"
 test_packages="libgtest-dev mandoc libfaketime"

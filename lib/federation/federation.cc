@@ -35,9 +35,21 @@ std::optional<Link> Federation::link(SiteId from, SiteId to) const {
     const auto index = at(*way - first_link_);
     Link link{from, to, capacities_[at(*way)]};
     link.rtt_ms = index < links_.size() ? links_[index].rtt_ms : route_rtts_[index - links_.size()];
-    for (const int resource : resources(from, to))
+    for (const int resource : resources(from, to)) {
         link.bandwidth_gbps = std::min(link.bandwidth_gbps, capacities_[at(resource)]);
+        if (resource >= first_link_) rest_on(link, at(resource - first_link_));
+    }
     return link;
+}
+
+// A route is as old as the oldest of its links.
+void Federation::rest_on(Link &link, std::size_t crossed) const {
+    if (crossed >= links_.size()) return;
+    const auto &one = links_[crossed];
+    if (link.source.empty() || (one.measured_at > 0 && one.measured_at < link.measured_at)) {
+        link.source = one.source;
+        link.measured_at = one.measured_at;
+    }
 }
 
 std::span<const int> Federation::resources(SiteId from, SiteId to) const {

@@ -71,6 +71,7 @@ class Federation {
     class Weaver; // lays the network: network.cc
     static constexpr int no_way = -1;
     [[nodiscard]] const int *way(SiteId from, SiteId to) const; // nullptr: outside, or no way
+    void rest_on(Link &link, std::size_t crossed) const;
 
     std::vector<Site> sites_;
     std::vector<int> by_name_; // sites in the order of their names

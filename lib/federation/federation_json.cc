@@ -203,6 +203,13 @@ Result<std::vector<Link>> read_links(const Json &json, std::size_t sites) {
 
 using Ids = std::map<std::string, SiteId, std::less<>>;
 
+Ids ids_of(const std::vector<Site> &sites) {
+    Ids ids;
+    for (std::size_t i = 0; i < sites.size(); ++i)
+        ids.emplace(sites[i].name, SiteId{static_cast<int>(i)});
+    return ids;
+}
+
 SiteId read_end(const Json &value, const Ids &ids, std::string_view key, Fields &fields) {
     const auto name = value.is_string() ? value.get<std::string>() : std::string();
     const auto found = ids.find(name);
@@ -246,10 +253,32 @@ std::vector<T> read_all(Fields &fields, const std::string &key, Read read) {
     return all;
 }
 
+// Who measured a link, and when.
+Result<void> read_measured(const Json &json, const std::vector<Site> &sites, std::vector<Link> &links) {
+    std::optional<Error> trouble;
+    const Fields top(json, "federation", trouble);
+    if (!top.has("measured")) return {};
+    const auto ids = ids_of(sites);
+    std::size_t number = 0;
+    for (const auto &item : Fields(json, "federation", trouble).list("measured")) {
+        Fields fields(item, "measured[" + std::to_string(number++) + "]", trouble);
+        const auto from = read_end(model::at(item, "from"), ids, "from", fields);
+        const auto to = read_end(model::at(item, "to"), ids, "to", fields);
+        const auto source = fields.text("source");
+        const auto at = fields.real("at", 0);
+        const auto link = std::find_if(links.begin(), links.end(),
+                                       [&](const Link &one) { return one.from == from && one.to == to; });
+        if (link == links.end()) fields.fail("to", "there is no such link in bw_gbps and rtt_ms");
+        if (trouble) return std::move(*trouble);
+        link->source = source;
+        link->measured_at = at;
+    }
+    if (trouble) return std::move(*trouble);
+    return {};
+}
+
 Network read_network(Fields &fields, const std::vector<Site> &sites, std::optional<Error> &trouble) {
-    Ids ids;
-    for (std::size_t i = 0; i < sites.size(); ++i)
-        ids.emplace(sites[i].name, SiteId{static_cast<int>(i)});
+    const auto ids = ids_of(sites);
     return {.shared = read_all<SharedLink>(fields, "shared",
                                            [&](const Json &item, const std::string &place) {
                                                return read_shared(item, place, ids, trouble);
@@ -280,6 +309,12 @@ void add_network(const Federation &federation, Json &json) {
     for (const auto &[key, detail] :
          {std::pair("streams", &Link::streams), std::pair("window_bytes", &Link::window_bytes)})
         if (auto value = detail_json(federation, detail); !value.is_null()) json[key] = std::move(value);
+    for (const auto &link : federation.links())
+        if (!link.source.empty())
+            json["measured"].push_back({{"from", name(link.from)},
+                                        {"to", name(link.to)},
+                                        {"source", link.source},
+                                        {"at", link.measured_at}});
     for (const auto &shared : federation.network().shared) {
         Json pairs = Json::array();
         for (const auto &[from, to] : shared.pairs)
@@ -306,6 +341,7 @@ Result<Federation> read_federation(const Json &json) {
     if (trouble) return std::move(*trouble);
     auto links = read_links(json, sites.size());
     if (!links) return std::move(links).error();
+    if (auto read = read_measured(json, sites, *links); !read) return std::move(read).error();
     auto network = read_network(fields, sites, trouble);
     if (trouble) return std::move(*trouble);
     return Federation::make(std::move(sites), std::move(*links), std::move(network));

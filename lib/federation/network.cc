@@ -105,7 +105,7 @@ void Federation::Weaver::cross(int resource) {
 
 // What there is on the way of a link besides other links.
 void Federation::Weaver::cross_link(std::size_t link) {
-    const auto &[from, to, gbps, rtt, streams, window] = it_.links_[link];
+    const auto from = it_.links_[link].from, to = it_.links_[link].to;
     cross(it_.first_link_ + static_cast<int>(link));
     cross(uplink(from));
     cross(downlink(to));

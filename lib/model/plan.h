@@ -60,6 +60,16 @@ struct Part {
     bool operator==(const Part &) const = default;
 };
 
+// A link that the plan stands on, as it was known when it was made.
+struct LinkUse {
+    std::string from, to;
+    double gbps = 0; // of one flow that is alone
+    double rtt_ms = 0;
+    std::string source;      // as of Link; empty = the federation's file
+    Seconds measured_at = 0; // since the epoch; 0 = not measured
+    bool operator==(const LinkUse &) const = default;
+};
+
 struct Term {
     std::string name;
     Seconds seconds = 0;
@@ -111,13 +121,14 @@ struct Plan {
     Trainer trainer = Trainer::plain;
     Launcher launcher = Launcher::srun;
     bool single_gpu_view = false; // each task sees its own GPU as device 0
-    std::string family; // "pipeline over sites"
-    Seconds start = 0;  // when all its GPUs are free, from now
+    std::string family;           // "pipeline over sites"
+    Seconds start = 0;            // when all its GPUs are free, from now
     Iteration iteration;
     Seconds home_alone =
         0; // seconds per iteration of the best plan at the home site alone; 0 = does not fit there
     std::vector<Stage> stages;
     std::vector<Passage> passages;         // stage by stage, pipeline by pipeline
+    std::vector<LinkUse> links;            // between its sites, those that it sends on
     std::vector<Part> parts;               // the home site's first
     std::vector<Alternative> alternatives; // the best of each other family, and of starting at another time
     Search search;

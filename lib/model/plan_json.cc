@@ -76,6 +76,18 @@ Json boundaries_json(const Plan &plan) {
     return boundaries;
 }
 
+Json links_json(const Plan &plan) {
+    Json links = Json::array();
+    for (const auto &link : plan.links)
+        links.push_back({{"from", link.from},
+                         {"to", link.to},
+                         {"gbps", link.gbps},
+                         {"rtt_ms", link.rtt_ms},
+                         {"source", link.source},
+                         {"measured_at", link.measured_at}});
+    return links;
+}
+
 Json alternatives_json(const Plan &plan) {
     Json alternatives = Json::array();
     for (const auto &other : plan.alternatives)
@@ -147,6 +159,16 @@ Passage read_passage(const Json &json, std::size_t index, std::optional<Error> &
     passage.back_latency = fields.real("back_latency_seconds", 0);
     passage.back_occupancy = fields.real("back_occupancy_seconds", 0);
     return passage;
+}
+
+LinkUse read_link(const Json &json, std::optional<Error> &trouble) {
+    Fields fields(json, "plan: links", trouble);
+    return {.from = fields.text("from"),
+            .to = fields.text("to"),
+            .gbps = fields.real("gbps", 0),
+            .rtt_ms = fields.real("rtt_ms", 0),
+            .source = fields.text_or("source", ""),
+            .measured_at = fields.real_or("measured_at", 0, 0)};
 }
 
 Alternative read_alternative(const Json &json, std::optional<Error> &trouble) {
@@ -230,6 +252,7 @@ Json to_json(const Plan &plan) {
             {"home_alone_seconds", plan.home_alone},
             {"stages", stages_json(plan)},
             {"boundaries", boundaries_json(plan)},
+            {"links", links_json(plan)},
             {"sites", std::move(parts)},
             {"alternatives", alternatives_json(plan)},
             {"search",
@@ -267,6 +290,9 @@ Result<Plan> plan_from_json(const Json &json) {
     if (fields.has("boundaries"))
         for (const auto &item : fields.list("boundaries"))
             plan.passages.push_back(read_passage(item, plan.passages.size(), trouble));
+    if (fields.has("links"))
+        for (const auto &item : fields.list("links"))
+            plan.links.push_back(read_link(item, trouble));
     if (fields.has("alternatives"))
         for (const auto &item : fields.list("alternatives"))
             plan.alternatives.push_back(read_alternative(item, trouble));

@@ -4,6 +4,7 @@
 #include "model/trainer.h"
 
 #include <algorithm>
+#include <set>
 
 namespace spider::plan {
 
@@ -87,6 +88,33 @@ Stage stage_of(const Problem &problem, const Web &web, const Priced &priced, int
     return made;
 }
 
+// Directed pairs of sites between which messages or gradients go.
+std::set<std::pair<int, int>> crossings_of(const Web &web, const Priced &priced) {
+    std::set<std::pair<int, int>> pairs;
+    for (int g = 0; g < web.shape.groups; ++g)
+        for (int i = 0; i + 1 < web.shape.stages; ++i) {
+            pairs.emplace(web.at(g, i), web.at(g, i + 1));
+            pairs.emplace(web.at(g, i + 1), web.at(g, i));
+        }
+    for (const auto &ring : priced.rings)
+        for (std::size_t n = 0; n < ring.size(); ++n)
+            pairs.emplace(ring[n], ring[(n + 1) % ring.size()]);
+    std::erase_if(pairs, [](const auto &pair) { return pair.first == pair.second; });
+    return pairs;
+}
+
+std::vector<LinkUse> links_of(const Problem &problem, const Web &web, const Priced &priced) {
+    std::vector<LinkUse> links;
+    for (const auto &[from, to] : crossings_of(web, priced)) {
+        const auto &a = problem.sites()[index(from)].pool, &b = problem.sites()[index(to)].pool;
+        const auto link = problem.federation().link(a.site, b.site);
+        if (link)
+            links.push_back(
+                {a.name, b.name, link->bandwidth_gbps, link->rtt_ms, link->source, link->measured_at});
+    }
+    return links;
+}
+
 } // namespace
 
 std::vector<std::string> site_names(const Problem &problem, const Web &web) {
@@ -115,6 +143,7 @@ Plan plan_of(const Problem &problem, const Web &web, const Priced &priced) {
               .iteration = priced.iteration,
               .stages = {},
               .passages = {},
+              .links = links_of(problem, web, priced),
               .parts = {},
               .alternatives = {},
               .search = {}};

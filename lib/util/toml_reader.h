@@ -2,8 +2,8 @@
 // Tables of TOML keys -> members of a struct. Every complaint is "file:line:column: key: expected …".
 #pragma once
 
-#include "broker/toml_place.h"
 #include "util/text.h"
+#include "util/toml_place.h"
 
 #include <cmath>
 #include <functional>
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace spider::broker {
+namespace spider::util {
 
 template <class T>
 struct Key {
@@ -136,4 +136,4 @@ auto map(std::map<std::string, std::string> T::*member) {
     };
 }
 
-} // namespace spider::broker
+} // namespace spider::util

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace spider::broker {
+namespace spider::util {
 
 class Where {
   public:
@@ -57,4 +57,4 @@ class Where {
     std::string key_; // that is being read
 };
 
-} // namespace spider::broker
+} // namespace spider::util
