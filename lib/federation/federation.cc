@@ -49,6 +49,7 @@ void Federation::rest_on(Link &link, std::size_t crossed) const {
     if (link.source.empty() || (one.measured_at > 0 && one.measured_at < link.measured_at)) {
         link.source = one.source;
         link.measured_at = one.measured_at;
+        link.usual_gbps = one.usual_gbps;
     }
 }
 

@@ -266,12 +266,14 @@ Result<void> read_measured(const Json &json, const std::vector<Site> &sites, std
         const auto to = read_end(model::at(item, "to"), ids, "to", fields);
         const auto source = fields.text("source");
         const auto at = fields.real("at", 0);
+        const auto usual = fields.real_or("usual_gbps", 0, 0);
         const auto link = std::find_if(links.begin(), links.end(),
                                        [&](const Link &one) { return one.from == from && one.to == to; });
         if (link == links.end()) fields.fail("to", "there is no such link in bw_gbps and rtt_ms");
         if (trouble) return std::move(*trouble);
         link->source = source;
         link->measured_at = at;
+        link->usual_gbps = usual;
     }
     if (trouble) return std::move(*trouble);
     return {};
@@ -314,7 +316,8 @@ void add_network(const Federation &federation, Json &json) {
             json["measured"].push_back({{"from", name(link.from)},
                                         {"to", name(link.to)},
                                         {"source", link.source},
-                                        {"at", link.measured_at}});
+                                        {"at", link.measured_at},
+                                        {"usual_gbps", link.usual_gbps}});
     for (const auto &shared : federation.network().shared) {
         Json pairs = Json::array();
         for (const auto &[from, to] : shared.pairs)

@@ -60,13 +60,15 @@ struct Part {
     bool operator==(const Part &) const = default;
 };
 
-// A link that the plan stands on, as it was known when it was made.
+// A link as it was known when the plan was made.
 struct LinkUse {
     std::string from, to;
     double gbps = 0; // of one flow that is alone
     double rtt_ms = 0;
     std::string source;      // as of Link; empty = the federation's file
     Seconds measured_at = 0; // since the epoch; 0 = not measured
+    double usual_gbps = 0;   // as of Link
+    bool used = true;        // false: the plan sends nothing on it, and it carries much less than usual
     bool operator==(const LinkUse &) const = default;
 };
 
@@ -124,11 +126,10 @@ struct Plan {
     std::string family;           // "pipeline over sites"
     Seconds start = 0;            // when all its GPUs are free, from now
     Iteration iteration;
-    Seconds home_alone =
-        0; // seconds per iteration of the best plan at the home site alone; 0 = does not fit there
+    Seconds home_alone = 0; // an iteration of the best plan at home alone; 0 = does not fit there
     std::vector<Stage> stages;
     std::vector<Passage> passages;         // stage by stage, pipeline by pipeline
-    std::vector<LinkUse> links;            // between its sites, those that it sends on
+    std::vector<LinkUse> links;            // that it sends on, or that are not what they were
     std::vector<Part> parts;               // the home site's first
     std::vector<Alternative> alternatives; // the best of each other family, and of starting at another time
     Search search;

@@ -84,7 +84,9 @@ Json links_json(const Plan &plan) {
                          {"gbps", link.gbps},
                          {"rtt_ms", link.rtt_ms},
                          {"source", link.source},
-                         {"measured_at", link.measured_at}});
+                         {"measured_at", link.measured_at},
+                         {"usual_gbps", link.usual_gbps},
+                         {"used", link.used}});
     return links;
 }
 
@@ -168,7 +170,9 @@ LinkUse read_link(const Json &json, std::optional<Error> &trouble) {
             .gbps = fields.real("gbps", 0),
             .rtt_ms = fields.real("rtt_ms", 0),
             .source = fields.text_or("source", ""),
-            .measured_at = fields.real_or("measured_at", 0, 0)};
+            .measured_at = fields.real_or("measured_at", 0, 0),
+            .usual_gbps = fields.real_or("usual_gbps", 0, 0),
+            .used = fields.flag_or("used", true)};
 }
 
 Alternative read_alternative(const Json &json, std::optional<Error> &trouble) {

@@ -75,6 +75,7 @@ struct Link {
     int window_bytes = 0;    // of each stream (TCP allows up to 1 GiB, RFC 7323); 0 = not known
     std::string source = {}; // who said so: "pinned", "probe", "iperf3", …; empty = the federation's file
     Seconds measured_at = 0; // since the epoch; 0 = not measured
+    double usual_gbps = 0;   // what it carried in most of the latest measurements; 0 = not known
     bool operator==(const Link &) const = default;
 };
 

@@ -103,15 +103,32 @@ std::set<std::pair<int, int>> crossings_of(const Web &web, const Priced &priced)
     return pairs;
 }
 
+// Those that it sends on, then those that carry much less than usual: whoever wonders why it goes another
+// way.
 std::vector<LinkUse> links_of(const Problem &problem, const Web &web, const Priced &priced) {
+    constexpr double much_less = 0.5;
+    const auto &federation = problem.federation();
+    const auto use = [&](const Link &link, bool used) {
+        return LinkUse{federation.site(link.from).name,
+                       federation.site(link.to).name,
+                       link.bandwidth_gbps,
+                       link.rtt_ms,
+                       link.source,
+                       link.measured_at,
+                       link.usual_gbps,
+                       used};
+    };
     std::vector<LinkUse> links;
+    std::set<std::pair<SiteId, SiteId>> used;
     for (const auto &[from, to] : crossings_of(web, priced)) {
-        const auto &a = problem.sites()[index(from)].pool, &b = problem.sites()[index(to)].pool;
-        const auto link = problem.federation().link(a.site, b.site);
-        if (link)
-            links.push_back(
-                {a.name, b.name, link->bandwidth_gbps, link->rtt_ms, link->source, link->measured_at});
+        const auto a = problem.sites()[index(from)].pool.site, b = problem.sites()[index(to)].pool.site;
+        const auto link = federation.link(a, b);
+        if (link) links.push_back(use(*link, true));
+        used.emplace(a, b);
     }
+    for (const auto &link : federation.links())
+        if (link.bandwidth_gbps < much_less * link.usual_gbps && !used.contains({link.from, link.to}))
+            links.push_back(use(link, false));
     return links;
 }
 

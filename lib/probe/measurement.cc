@@ -37,6 +37,7 @@ Sample sample_of(const Measurement &measurement, const Rate &alone, const Rate &
             .rtt_p95_ms = measurement.rtt_p95 * 1e3,
             .streams = measurement.streams,
             .retransmits = alone.retransmits,
+            .bytes = alone.bytes + both.bytes,
             .congestion = alone.congestion};
 }
 

@@ -107,19 +107,13 @@ std::optional<Known> known(std::span<const Sample> samples, Seconds now, Seconds
 }
 
 Json to_json(const Sample &sample) {
-    return {{"from", sample.from},
-            {"to", sample.to},
-            {"source", name(sample.source)},
-            {"at", sample.at},
-            {"gbps", sample.gbps},
-            {"gbps_low", sample.gbps_low},
-            {"gbps_both", sample.gbps_both},
-            {"rtt_min_ms", sample.rtt_min_ms},
-            {"rtt_ms", sample.rtt_ms},
-            {"rtt_p95_ms", sample.rtt_p95_ms},
-            {"streams", sample.streams},
-            {"retransmits", sample.retransmits},
-            {"congestion", sample.congestion}};
+    return {{"from", sample.from},           {"to", sample.to},
+            {"source", name(sample.source)}, {"at", sample.at},
+            {"gbps", sample.gbps},           {"gbps_low", sample.gbps_low},
+            {"gbps_both", sample.gbps_both}, {"rtt_min_ms", sample.rtt_min_ms},
+            {"rtt_ms", sample.rtt_ms},       {"rtt_p95_ms", sample.rtt_p95_ms},
+            {"streams", sample.streams},     {"retransmits", sample.retransmits},
+            {"bytes", sample.bytes},         {"congestion", sample.congestion}};
 }
 
 Result<Sample> sample_from_json(const Json &json) {
@@ -138,6 +132,7 @@ Result<Sample> sample_from_json(const Json &json) {
     sample.rtt_p95_ms = fields.real_or("rtt_p95_ms", 0, 0);
     sample.streams = fields.integer_or("streams", 0, 0);
     sample.retransmits = fields.integer_or("retransmits", 0, 0);
+    sample.bytes = fields.real_or("bytes", 0, 0);
     sample.congestion = fields.text_or("congestion", "");
     if (trouble) return std::move(*trouble);
     return sample;

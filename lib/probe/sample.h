@@ -34,6 +34,7 @@ struct Sample {
     double rtt_p95_ms = 0;
     int streams = 0; // 0 = not known
     std::int64_t retransmits = 0;
+    Bytes bytes = 0;        // that the measurement sent this way
     std::string congestion; // control of the sender, "cubic"; may be empty
     bool operator==(const Sample &) const = default;
 };
