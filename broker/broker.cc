@@ -24,8 +24,8 @@ constexpr std::array results{Event::all_running, Event::patience_ended, Event::g
 
 } // namespace
 
-Broker::Broker(Config config, Journal journal, slurm::Http &http, const util::Clock &clock)
-    : journal_(std::move(journal)), clock_(clock), sites_(http, clock) {
+Broker::Broker(Config config, Journal journal, Links links, slurm::Http &http, const util::Clock &clock)
+    : journal_(std::move(journal)), clock_(clock), sites_(http, clock), links_(std::move(links)) {
     for (const auto state : {State::done, State::failed, State::cancelled})
         counted_.ended_total[std::string(coalloc::name(state))] = 0;
     for (const auto result : results)
@@ -48,6 +48,8 @@ void Broker::reconfigure(Config config) {
         for (const auto &part : job->parts)
             needed.insert(part.site);
     sites_.configure(config_, needed);
+    links_.configure(config_);
+    sites_.know(links_.known(), reserved());
 }
 
 Result<void> Broker::resume() {
@@ -189,12 +191,14 @@ void Broker::advance_all() {
 
 void Broker::tick() {
     sites_.tick();
+    links_.tick();
     mend_journal();
     advance_all();
     const auto now = clock_.elapsed();
     if (!live_.empty()) busy_until_ = now + busy_after_end;
     if (now >= follow_due_) {
         follow_due_ = now + config_.poll_jobs;
+        sites_.know(links_.known(), reserved());
         for (const auto *job : std::vector(live_))
             follow(jobs_.at(job->id));
     }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "broker/journal.h"
+#include "broker/links.h"
 #include "broker/metrics.h"
 #include "broker/settings.h"
 #include "broker/sites.h"
@@ -30,7 +31,7 @@ using Respond = std::function<void(Result<Json>)>; // called exactly once, in th
 
 class Broker {
   public:
-    Broker(Config config, Journal journal, slurm::Http &http, const util::Clock &clock);
+    Broker(Config config, Journal journal, Links links, slurm::Http &http, const util::Clock &clock);
 
     Result<void> resume(); // takes up what the journal holds
     void reconfigure(Config config);
@@ -45,6 +46,9 @@ class Broker {
     [[nodiscard]] Result<Json> show(const Caller &caller, const std::string &id) const;
     [[nodiscard]] Result<Json> list(const Caller &caller, bool all) const;
     [[nodiscard]] Result<Json> sites() const;
+    [[nodiscard]] Json links() const;
+    [[nodiscard]] Result<Json> import_links(const Caller &caller, const wire::ImportRequest &request);
+    void measure_link(const Caller &caller, const wire::MeasureRequest &request, Respond respond);
     [[nodiscard]] Metrics metrics() const;
     [[nodiscard]] Result<void> ready() const; // an error: it takes no new jobs now
 
@@ -79,6 +83,8 @@ class Broker {
     [[nodiscard]] Result<void> one_gpu_per_task(const wire::PlanRequest &request) const;
     Result<Plan> search(const JobSpec &spec, const std::string &partition,
                         const std::vector<std::string> &left_out);
+    [[nodiscard]] Reserved reserved() const;
+    [[nodiscard]] std::vector<std::string> candidates(const JobSpec &spec) const;
     [[nodiscard]] bool has_room(const Part &part, int tp, const std::string &partition) const;
     void make_parts(Job &job);
     void plan_again(Job &job);
@@ -118,6 +124,7 @@ class Broker {
     Journal journal_;
     const util::Clock &clock_;
     Sites sites_;
+    Links links_;
     coalloc::Policy policy_;
     std::map<std::string, Job> jobs_;
     std::vector<const Job *> live_; // of jobs_, that have not ended

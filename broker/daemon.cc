@@ -3,6 +3,8 @@
 
 #include "broker/notify.h"
 #include "broker/routes.h"
+#include "probe/client.h"
+#include "probe/key.h"
 #include "util/log.h"
 
 #include <chrono>
@@ -24,6 +26,21 @@ sigset_t handled() {
     return set;
 }
 
+// The key is read anew, so that a changed one counts at once.
+Result<probe::Measurement> ask_agent(const Test &test, int stop) {
+    auto key = probe::read_key(test.key_file);
+    if (!key) return std::move(key).error();
+    return probe::ask(test.agent, *key, test.order, test.deadline, stop);
+}
+
+// Without its history the broker measures all links anew.
+std::optional<LinkBook> open_book(const std::string &path) {
+    auto book = LinkBook::open(path);
+    if (book) return std::move(*book);
+    util::log_warning(book.error().what + "; what is measured is kept until the broker ends");
+    return std::nullopt;
+}
+
 } // namespace
 
 void block_signals() {
@@ -32,8 +49,10 @@ void block_signals() {
     std::signal(SIGPIPE, SIG_IGN);
 }
 
-Daemon::Daemon(std::string config_path, Config config, Journal journal)
-    : config_path_(std::move(config_path)), broker_(std::move(config), std::move(journal), http_, clock_) {}
+Daemon::Daemon(std::string config_path, Config config, Journal journal, std::optional<LinkBook> book)
+    : config_path_(std::move(config_path)),
+      broker_(std::move(config), std::move(journal), Links(std::move(book), ask_agent, clock_), http_,
+              clock_) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::open(const std::string &config_path) {
     auto config = read_config(config_path);
@@ -41,7 +60,9 @@ Result<std::unique_ptr<Daemon>> Daemon::open(const std::string &config_path) {
     auto journal = Journal::open(config->journal);
     if (!journal) return std::move(journal).error();
     const auto socket = config->socket;
-    std::unique_ptr<Daemon> daemon(new Daemon(config_path, std::move(*config), std::move(*journal)));
+    auto book = open_book(config->link_history);
+    std::unique_ptr<Daemon> daemon(
+        new Daemon(config_path, std::move(*config), std::move(*journal), std::move(book)));
     auto *self = daemon.get();
     auto server = Server::open(socket, [self](const ApiRequest &request) { return self->answer(request); });
     if (!server) return std::move(server).error();

@@ -23,7 +23,7 @@ class Daemon {
     void run();
 
   private:
-    Daemon(std::string config_path, Config config, Journal journal);
+    Daemon(std::string config_path, Config config, Journal journal, std::optional<LinkBook> book);
 
     void post(std::function<void()> work); // any thread
     ApiReply answer(const ApiRequest &request);

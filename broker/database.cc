@@ -26,8 +26,10 @@ constexpr std::array cures{
     Cure{SQLITE_PERM, "file and folder must be writable for the user that spiderflowd runs as"},
     Cure{SQLITE_CANTOPEN, "its folder must be there, and writable for the user that spiderflowd runs as"},
     Cure{SQLITE_IOERR, "look at that disk, and at the limits of files (ulimit -f)"},
-    Cure{SQLITE_CORRUPT, "put a backup in its place, or move it away and run spiderflowd --recover"},
-    Cure{SQLITE_NOTADB, "put a backup in its place, or move it away and run spiderflowd --recover"},
+    Cure{SQLITE_CORRUPT,
+         "put a backup in its place, or move it away (for the journal, then run spiderflowd --recover)"},
+    Cure{SQLITE_NOTADB,
+         "put a backup in its place, or move it away (for the journal, then run spiderflowd --recover)"},
 };
 
 struct Finalize {
@@ -57,7 +59,7 @@ std::string Row::text(int column) const {
 void Database::Close::operator()(sqlite3 *db) const { sqlite3_close_v2(db); }
 
 Error Database::failed(const std::string &step) {
-    auto what = "journal " + path_ + ": " + step + ": " + sqlite3_errmsg(db_.get());
+    auto what = what_ + " " + path_ + ": " + step + ": " + sqlite3_errmsg(db_.get());
     const int code = sqlite3_errcode(db_.get());
     const int number = sqlite3_system_errno(db_.get());
     if (code == SQLITE_CANTOPEN && number != 0) what += std::string(" (") + std::strerror(number) + ")";
@@ -67,8 +69,9 @@ Error Database::failed(const std::string &step) {
     return {Errc::system, std::move(what)};
 }
 
-Result<Database> Database::open(const std::string &path) {
+Result<Database> Database::open(const std::string &path, const std::string &what) {
     Database database;
+    database.what_ = what;
     database.path_ = path;
     const auto mask = ::umask(077);
     sqlite3 *db = nullptr;
@@ -88,12 +91,12 @@ Result<void> Database::set_up() {
         struct stat about {};
         if (::stat(file.c_str(), &about) != 0 || (about.st_mode & 077) == 0) continue;
         if (::chmod(file.c_str(), 0600) != 0)
-            return Error{Errc::system, "journal " + file + ": readable by others, and chmod 0600 fails: " +
+            return Error{Errc::system, what_ + " " + file + ": readable by others, and chmod 0600 fails: " +
                                            std::strerror(errno)};
     }
     sqlite3_busy_timeout(db_.get(), patience);
     if (sqlite3_db_readonly(db_.get(), "main") == 1)
-        return Error{Errc::system, "journal " + path_ + ": open: the file is read-only; " + cures[2].words};
+        return Error{Errc::system, what_ + " " + path_ + ": open: the file is read-only; " + cures[2].words};
     // The log is moved into the file at 1 MiB, and cut to that when it was longer for once.
     for (const auto *pragma :
          {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA secure_delete=ON",

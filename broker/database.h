@@ -34,8 +34,9 @@ class Row {
 
 class Database {
   public:
-    // Makes the file when it is not there. Only its owner may read it, and what SQLite puts beside it.
-    static Result<Database> open(const std::string &path);
+    // Makes the file when it is not there. Only its owner may read it, and what SQLite puts beside it. `what`
+    // it is stands in every error.
+    static Result<Database> open(const std::string &path, const std::string &what = "journal");
 
     [[nodiscard]] const std::string &path() const { return path_; }
 
@@ -62,6 +63,7 @@ class Database {
 
     std::unique_ptr<sqlite3, Close> db_;
     std::string path_;
+    std::string what_; // "journal"
 };
 
 } // namespace spider::broker

@@ -96,6 +96,19 @@ std::string sites_text(const Metrics &metrics) {
     return text;
 }
 
+std::string links_text(const Metrics &metrics) {
+    Family bandwidth("link_bandwidth_bytes_per_second", gauge, "Bandwidth of the link, as plans take it.");
+    Family rtt("link_rtt_seconds", gauge, "Round trip time of the link.");
+    Family age("link_age_seconds", gauge, "Age of what is known of the link.");
+    for (const auto &link : metrics.links) {
+        const Labels name{{"from", link.from}, {"to", link.to}};
+        bandwidth.add({{"from", link.from}, {"to", link.to}, {"source", link.source}}, link.bytes_per_second);
+        rtt.add(name, link.rtt);
+        if (link.measured_at > 0) age.add(name, metrics.now - link.measured_at);
+    }
+    return bandwidth.text() + rtt.text() + age.text();
+}
+
 } // namespace
 
 std::string to_text(const Metrics &metrics) {
@@ -115,7 +128,7 @@ std::string to_text(const Metrics &metrics) {
                   metrics.oldest_wait) +
            single("journal_good", gauge, "Whether the journal can be written.",
                   metrics.journal_good ? 1 : 0) +
-           sites_text(metrics);
+           sites_text(metrics) + links_text(metrics);
 }
 
 } // namespace spider::broker

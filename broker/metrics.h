@@ -23,6 +23,15 @@ struct SiteMetrics {
     std::int64_t failures = 0; // of these
 };
 
+// One direction between two sites, as plans take it.
+struct LinkMetrics {
+    std::string from, to;
+    std::string source;          // "pinned", "probe", …
+    double bytes_per_second = 0; // of bandwidth
+    Seconds rtt = 0;
+    Seconds measured_at = 0; // since the epoch; 0 = it was not
+};
+
 // Totals are since the broker started. A map holds what is shown: zeros belong into it, too.
 struct Metrics {
     std::map<std::string, int> jobs_by_state;
@@ -33,7 +42,8 @@ struct Metrics {
     Seconds oldest_wait = 0;                            // of a job that does not run; 0 = none waits
     bool journal_good = false;
     std::vector<SiteMetrics> sites;
-    Seconds now = 0; // since the epoch
+    std::vector<LinkMetrics> links; // that are known
+    Seconds now = 0;                // since the epoch
     std::string version;
 };
 

@@ -5,6 +5,7 @@
 #include "broker/translate.h"
 #include "launch/environment.h"
 #include "model/trainer.h"
+#include "plan/link_words.h"
 #include "plan/planner.h"
 #include "plan/summary.h"
 #include "util/log.h"
@@ -48,8 +49,31 @@ void Broker::plan(const Caller &caller, const wire::PlanRequest &request, Respon
     if (auto may = may_submit(caller); !may) return respond(std::move(may).error());
     if (auto good = ready(); !good) return respond(std::move(good).error());
     sites_.refresh(fresh_view, longest_refresh, [this, caller, request, respond = std::move(respond)] {
-        respond(make_plan(caller, request));
+        links_.freshen(candidates(request.spec), config_.probe.before_plan,
+                       [this, caller, request, respond] { respond(make_plan(caller, request)); });
     });
+}
+
+// The sites that may take part.
+std::vector<std::string> Broker::candidates(const JobSpec &spec) const {
+    if (!spec.sites.empty()) return spec.sites;
+    std::vector<std::string> names;
+    for (const auto &[name, line] : sites_.lines())
+        if (line.config.state == SiteState::active && line.config.routable && line.trouble.empty())
+            names.push_back(name);
+    return names;
+}
+
+// What live jobs send between sites, on average; a job that waits for a further attempt sends nothing.
+Reserved Broker::reserved() const {
+    Reserved reserved;
+    for (const auto *job : live_) {
+        if (job->state == State::asked) continue;
+        for (const auto &traffic : plan::traffic(job->spec, job->plan))
+            reserved[{traffic.from, traffic.to}] +=
+                plan::average_gbps(traffic.bytes, job->plan.iteration.seconds);
+    }
+    return reserved;
 }
 
 // With the token of Slurm's own user, root's name would make a job of root at every site.
@@ -68,6 +92,7 @@ Result<void> Broker::may_submit(const Caller &caller) const {
 Result<Plan> Broker::search(const JobSpec &spec, const std::string &partition,
                             const std::vector<std::string> &left_out) {
     Result<Plan> plan = Error{Errc::invalid, "no plan"};
+    sites_.know(links_.known(), reserved());
     for (const bool only_free : {true, false}) {
         auto federation = sites_.federation(partition, only_free, left_out);
         if (!federation) return std::move(federation).error();
@@ -79,7 +104,9 @@ Result<Plan> Broker::search(const JobSpec &spec, const std::string &partition,
         if (auto can = launch::can_launch(*plan); !can) return std::move(can).error();
         return plan;
     }
-    return Error{Errc::refused, plan->reason};
+    const auto unknown = links_.unknown(candidates(spec));
+    return Error{Errc::refused,
+                 plan->reason + (unknown.empty() ? "" : "; links that are not known: " + unknown)};
 }
 
 // Slurm 22.05 cannot ask for a type of GPU beside --gpus-per-task, so the home part asks for any.
@@ -171,6 +198,7 @@ Result<Json> Broker::make_plan(const Caller &caller, const wire::PlanRequest &re
     wire::PlanReply reply;
     reply.plan = job.plan;
     reply.line = job.reason;
+    if (const auto ages = plan::link_ages(job.plan, clock_.now()); !ages.empty()) reply.line += "; " + ages;
     const auto type = sites_.gres_type(config_.home, job.plan.parts.front().gpu);
     if (request.test_only) { // only the size: sbatch asks its own site when such a job could start
         reply.options = home_options(job, type);

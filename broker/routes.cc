@@ -70,6 +70,21 @@ const Route routes[] = {
      [](Broker &broker, const Caller &, const std::string &, const ApiRequest &, Send send) {
          send(reply_of(broker.sites()));
      }},
+    {"GET", "v1/links",
+     [](Broker &broker, const Caller &, const std::string &, const ApiRequest &, Send send) {
+         send(reply_of(broker.links()));
+     }},
+    {"POST", "v1/links",
+     [](Broker &broker, const Caller &caller, const std::string &, const ApiRequest &request, Send send) {
+         auto body = wire::parse<wire::ImportRequest>(request.body);
+         send(reply_of(body ? broker.import_links(caller, *body) : std::move(body).error()));
+     }},
+    {"POST", "v1/links/measure",
+     [](Broker &broker, const Caller &caller, const std::string &, const ApiRequest &request, Send send) {
+         auto body = wire::parse<wire::MeasureRequest>(request.body);
+         if (!body) return send(reply_of(std::move(body).error()));
+         broker.measure_link(caller, *body, [send](Result<Json> result) { send(reply_of(result)); });
+     }},
     {"GET", "v1/version",
      [](Broker &, const Caller &, const std::string &, const ApiRequest &, Send send) {
          send(reply_of(Json{{"version", PACKAGE_VERSION}}));

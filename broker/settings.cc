@@ -83,6 +83,31 @@ Result<void> read_interface(Site &site, const toml::node &node, const Where &whe
     return {};
 }
 
+Result<void> read_agent(Site &site, const toml::node &node, const Where &where) {
+    const auto expected = "an agent's address as \"host:port\" or \"[v6]:port\"";
+    if (auto read = text(&Site::probe)(site, node, where); !read) return where.wrong(node, expected);
+    if (site.probe.empty()) return {};
+    const auto colon = site.probe.rfind(':');
+    const auto port = colon == std::string::npos ? std::nullopt : util::to_int(site.probe.substr(colon + 1));
+    if (!port || *port < 1 || *port > 65535 || !only_of(site.probe.substr(0, colon), "-._:[]"))
+        return where.wrong(node, expected);
+    return {};
+}
+
+// A test is short: sites refuse what keeps their links busy.
+Result<void> read_phase(ProbeConfig &probe, const toml::node &node, const Where &where) {
+    auto read = seconds(&ProbeConfig::seconds, 1)(probe, node, where);
+    if (read && probe.seconds > 30) return where.wrong(node, "a number of seconds between 1 and 30");
+    return read;
+}
+
+// sbatch waits for the plan.
+Result<void> read_before_plan(ProbeConfig &probe, const toml::node &node, const Where &where) {
+    auto read = seconds(&ProbeConfig::before_plan, 0)(probe, node, where);
+    if (read && probe.before_plan > 6) return where.wrong(node, "a number of seconds, 6 at most");
+    return read;
+}
+
 // { "n[1-4]" = "10.1.0.[11-14]" }: two host lists of one length.
 Result<void> read_addresses(Site &site, const toml::node &node, const Where &where) {
     const auto *table = node.as_table();
@@ -111,6 +136,7 @@ const std::vector<Key<Config>> broker_keys{
     {"home", text(&Config::home)},
     {"socket", path(&Config::socket)},
     {"journal", path(&Config::journal)},
+    {"link_history", path(&Config::link_history)},
     {"operators", texts(&Config::operators)},
     {"forward_options", read_forward_options},
     {"patience", seconds(&Config::patience, 1)},
@@ -145,6 +171,19 @@ const std::vector<Key<Site>> site_keys{
     {"max_script", whole(&Site::max_script, 4096, largest_script)},
     {"routable", boolean(&Site::routable)},
     {"state", read_state},
+    {"probe", read_agent},
+};
+
+const std::vector<Key<ProbeConfig>> probe_keys{
+    {"key_file", path(&ProbeConfig::key_file)},
+    {"interval", seconds(&ProbeConfig::interval, 1)},
+    {"max_age", seconds(&ProbeConfig::max_age, 1)},
+    {"seconds", read_phase},
+    {"streams", whole(&ProbeConfig::streams, 1, 64)},
+    {"pace_gbps", not_negative(&ProbeConfig::pace_gbps)},
+    {"most_gbytes", positive(&ProbeConfig::most_gbytes)},
+    {"daily_gbytes", positive(&ProbeConfig::daily_gbytes)},
+    {"before_plan", read_before_plan},
 };
 
 const std::vector<Key<Link>> link_keys{
@@ -187,8 +226,17 @@ Result<void> check_link(const Config &config, const Link &link, const toml::tabl
     return {};
 }
 
+Result<void> read_probe(ProbeConfig &probe, const toml::node &node, const Where &where) {
+    if (auto read = read_keys(probe, node, probe_keys, where, "[probe]"); !read) return read;
+    if (probe.key_file.empty()) return {};
+    if (auto key = util::read_secret(probe.key_file); !key)
+        return Error{key.error().code,
+                     where.place(*node.as_table()->get("key_file")) + "key_file: " + key.error().what};
+    return {};
+}
+
 Result<Config> read_table(const toml::table &file, const Where &where) {
-    static const std::vector<std::string_view> sections{"broker", "site", "link"};
+    static const std::vector<std::string_view> sections{"broker", "site", "link", "probe"};
     if (auto known = where.only(file, sections); !known) return std::move(known).error();
     Config config;
     if (const auto *broker = file.get("broker")) {
@@ -212,6 +260,10 @@ Result<Config> read_table(const toml::table &file, const Where &where) {
     if (auto read = each("site", site_keys, config.sites, check_site); !read) return std::move(read).error();
     if (auto read = each("link", link_keys, config.links, check_link); !read) return std::move(read).error();
     if (config.sites.empty()) return Error{Errc::invalid, where.file() + ": no [[site]]"};
+    if (const auto *probe = file.get("probe"))
+        if (auto read = read_probe(config.probe, *probe, where); !read) return std::move(read).error();
+    if (config.link_history.empty())
+        config.link_history = config.journal.substr(0, config.journal.rfind('/')) + "/links.db";
     if (config.site(config.home) == nullptr)
         return Error{Errc::invalid,
                      where.file() + ": [broker] home: '" + config.home + "' is not the name of a [[site]]"};

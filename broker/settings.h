@@ -36,6 +36,7 @@ struct SiteConfig {
     std::string interface;                        // of the training's sockets, in NCCL's words; empty = found
     std::int64_t max_script = 4 << 20;            // bytes; max_script_size of slurm.conf(5)
     SiteState state = SiteState::active;
+    std::string probe; // its agent, "host:port"; empty = none
     bool operator==(const SiteConfig &) const = default;
 };
 
@@ -47,10 +48,25 @@ struct LinkConfig {
     bool operator==(const LinkConfig &) const = default;
 };
 
+// Measuring the links between sites that have an agent; not done without a key.
+struct ProbeConfig {
+    std::string key_file;        // of the federation's agents, mode 0600
+    Seconds interval = 4 * 3600; // between two tests of a pair of sites
+    Seconds max_age = 24 * 3600; // what was measured before is not known any more
+    Seconds seconds = 3;         // of each of a test's three phases
+    std::int64_t streams = 8;
+    double pace_gbps = 0;      // all streams together; 0 = as fast as it goes
+    double most_gbytes = 4;    // of each direction and phase
+    double daily_gbytes = 200; // of each site
+    Seconds before_plan = 4;   // that a plan waits for links that are not known
+    bool operator==(const ProbeConfig &) const = default;
+};
+
 struct Config {
     std::string home; // the site on whose login host this broker runs
     std::string socket = SF_RUNDIR "/spiderflowd.sock";
     std::string journal = SF_STATEDIR "/journal.db";
+    std::string link_history; // links.db beside the journal, when nothing else is said
     std::vector<std::string> operators{"root"};
     std::vector<std::string> forward_options; // of other SPANK plugins, "PLUGIN:OPTION"
     Seconds patience = 300;                   // that the GPUs of a part idle, waiting for the other parts
@@ -66,7 +82,8 @@ struct Config {
     int port_low = 20000;  // MASTER_PORT; outside the ephemeral range 32768-60999
     int port_high = 29999;
     std::vector<SiteConfig> sites;
-    std::vector<LinkConfig> links;
+    std::vector<LinkConfig> links; // pinned: these win over what was measured
+    ProbeConfig probe;
 
     [[nodiscard]] const SiteConfig *site(const std::string &name) const;
 };

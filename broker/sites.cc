@@ -93,8 +93,14 @@ void Sites::configure(const Config &config, const std::set<std::string> &needed)
         lines.emplace(name, std::move(line));
     }
     lines_ = std::move(lines);
-    links_ = config.links;
     poll_nodes_ = config.poll_nodes;
+    renew_snapshot();
+}
+
+void Sites::know(std::vector<NamedLink> links, Reserved reserved) {
+    if (links == links_ && reserved == reserved_) return;
+    links_ = std::move(links);
+    reserved_ = std::move(reserved);
     renew_snapshot();
 }
 
@@ -224,12 +230,21 @@ Result<Federation> Sites::federation(const std::string &partition, bool only_fre
         sites.push_back(std::move(site));
     }
     std::vector<Link> links;
-    for (const auto &link : links_) {
-        if (!ids.count(link.from) || !ids.count(link.to)) continue;
-        links.push_back({ids[link.from], ids[link.to], link.bandwidth_gbps, link.rtt_ms});
-        if (link.both) links.push_back({ids[link.to], ids[link.from], link.bandwidth_gbps, link.rtt_ms});
-    }
-    return Federation::make(std::move(sites), links);
+    for (const auto &link : links_)
+        if (ids.contains(link.from) && ids.contains(link.to))
+            links.push_back({.from = ids[link.from],
+                             .to = ids[link.to],
+                             .bandwidth_gbps = link.gbps,
+                             .rtt_ms = link.rtt_ms,
+                             .streams = link.streams,
+                             .source = link.source,
+                             .measured_at = link.measured_at,
+                             .usual_gbps = link.usual_gbps});
+    federation::Network network;
+    for (const auto &[ends, gbps] : reserved_)
+        if (ids.contains(ends.first) && ids.contains(ends.second))
+            network.reserved.push_back({ids[ends.first], ids[ends.second], gbps});
+    return Federation::make(std::move(sites), std::move(links), std::move(network));
 }
 
 std::string Sites::gres_type(const std::string &site, const std::string &gpu) const {

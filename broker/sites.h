@@ -3,6 +3,7 @@
 // Owned and used by the broker's thread.
 #pragma once
 
+#include "broker/known_links.h"
 #include "broker/settings.h"
 #include "federation/federation.h"
 #include "slurm/api.h"
@@ -40,6 +41,8 @@ class Sites {
     // Takes over new settings; keeps what is known of sites that stay. A site that has left them but is
     // `needed`, since a live part may be there, stays with its old settings as INACTIVE.
     void configure(const Config &config, const std::set<std::string> &needed);
+    // The links between them, for the snapshots from now on.
+    void know(std::vector<NamedLink> links, Reserved reserved);
     void tick(); // starts the polls that are due
     // Polls what was seen longer than `fresh` seconds ago, then calls `done`: at the latest after `longest`
     // seconds.
@@ -70,7 +73,8 @@ class Sites {
 
     slurm::Http &http_;
     const util::Clock &clock_;
-    std::vector<LinkConfig> links_;
+    std::vector<NamedLink> links_;
+    Reserved reserved_;
     Seconds poll_nodes_ = 30;
     std::map<std::string, SiteLine> lines_;
     std::shared_ptr<const Federation> snapshot_;

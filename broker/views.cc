@@ -110,6 +110,9 @@ Metrics Broker::metrics() const {
                            job->state == coalloc::State::rendezvous;
         if (waits) metrics.oldest_wait = std::max(metrics.oldest_wait, metrics.now - job->submitted);
     }
+    for (const auto &link : links_.known())
+        metrics.links.push_back(
+            {link.from, link.to, link.source, link.gbps * 1e9 / 8, link.rtt_ms / 1e3, link.measured_at});
     for (const auto &[name, line] : sites_.lines()) {
         SiteMetrics site;
         site.name = name;
@@ -126,6 +129,28 @@ Metrics Broker::metrics() const {
         metrics.sites.push_back(std::move(site));
     }
     return metrics;
+}
+
+Json Broker::links() const { return wire::to_json(links_.view(reserved())); }
+
+Result<Json> Broker::import_links(const Caller &caller, const wire::ImportRequest &request) {
+    if (!caller.is_operator)
+        return Error{Errc::denied, "only operators of the broker may import links: see [broker] operators"};
+    if (auto taken = links_.take(request.samples); !taken) return std::move(taken).error();
+    return wire::to_json(wire::ImportReply{static_cast<int>(request.samples.size())});
+}
+
+void Broker::measure_link(const Caller &caller, const wire::MeasureRequest &request, Respond respond) {
+    if (!caller.is_operator)
+        return respond(
+            Error{Errc::denied, "only operators of the broker may measure links: see [broker] operators"});
+    if (request.from == request.to)
+        return respond(Error{Errc::invalid, "a link has two ends: " + request.from + " stands twice"});
+    const auto pair = probe::pair_of(request.from, request.to);
+    links_.measure(pair, [this, pair, respond = std::move(respond)](Result<void> done) {
+        if (!done) return respond(std::move(done).error());
+        respond(wire::to_json(links_.view(reserved(), pair)));
+    });
 }
 
 Result<Json> Broker::sites() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "plan/explain.h"
 
+#include "plan/link_words.h"
 #include "plan/words.h"
 #include "util/text.h"
 
@@ -175,7 +176,7 @@ std::string explanation(const Plan &plan, const Course &course) {
     const auto seats = seats_of(plan);
     return heading(plan, course) + "\n" + period_words(plan, seats, course) + "\n" +
            reduce_words(plan, course) + "\n" + iteration_words(plan, course) + memory_words(plan) + "\n" +
-           other_words(plan, course);
+           link_lines(plan) + (plan.links.empty() ? "" : "\n") + other_words(plan, course);
 }
 
 } // namespace spider::plan
