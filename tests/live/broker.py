@@ -79,9 +79,10 @@ class Broker:
 
     # -- configuration
 
-    def configure(self, broker=None, sites=None, links=None):
+    def configure(self, broker=None, sites=None, links=None, probe=None):
         """Write the configuration. broker: keys for [broker]; sites: {"s2": {keys}} for one [[site]]; a key
-        that is None goes away. links: all, as tables; without it 10 Gbit/s and 20 ms between all sites."""
+        that is None goes away. links: all, as tables; without it 10 Gbit/s and 20 ms between all sites. probe: keys for
+        [probe]."""
         sites = sites or {}
         top = {"home": self.home.name, "socket": self.socket, "journal": self.journal, "operators": ["root"],
                "poll_nodes": 2}
@@ -90,6 +91,8 @@ class Broker:
             values = {"name": site.name, "url": self.bed.url(site), "token_file": self.token_file(site),
                       "token_user": "slurm", "partition": "train", "home": self.bed.home("%u"), "path": PATH}
             tables.append(self.merged("[[site]]", values, sites.get(site.name)))
+        if probe:
+            tables.append(table("[probe]", probe))
         tables += [table("[[link]]", link) for link in (self.all_links() if links is None else links)]
         write(self.config, "\n".join(tables))
 

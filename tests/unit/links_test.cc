@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the broker knows of links: pinned, measured, imported, too old. The agents are a fake that answers what
-// a test tells it to.
+// What the broker knows of links: pinned, measured, imported, too old. The agents are a fake that answers
+// what a test tells it to.
 #include "broker/links.h"
 
 #include <chrono>
@@ -59,7 +59,8 @@ struct LinksTest : testing::Test {
             EXPECT_TRUE(opened) << opened.error().what;
             book = std::move(*opened);
         }
-        Links links(std::move(book), [this](const Test &test, int stop) { return ask(test, stop); }, clock);
+        Links links(
+            std::move(book), [this](const Test &test, int stop) { return ask(test, stop); }, clock);
         links.configure(config);
         return links;
     }
@@ -79,7 +80,9 @@ struct LinksTest : testing::Test {
             links.tick();
             const auto view = links.view({});
             if (std::none_of(view.links.begin(), view.links.end(),
-                             [&](const auto &link) { return link.testing || (link.next_due > 0 && link.next_due <= view.now); }) &&
+                             [&](const auto &link) {
+                                 return link.testing || (link.next_due > 0 && link.next_due <= view.now);
+                             }) &&
                 i > 3)
                 return;
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -99,7 +102,8 @@ struct LinksTest : testing::Test {
         return {};
     }
     probe::Sample sample(const std::string &from, const std::string &to, double gbps, Seconds at) const {
-        return {.from = from, .to = to, .source = probe::Source::iperf3, .at = at, .gbps = gbps, .rtt_ms = 10};
+        return {
+            .from = from, .to = to, .source = probe::Source::iperf3, .at = at, .gbps = gbps, .rtt_ms = 10};
     }
 };
 

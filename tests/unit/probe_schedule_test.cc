@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Which pair of sites is measured next: the claims of probe/schedule.h, walked through with a clock of our own.
+// Which pair of sites is measured next: the claims of probe/schedule.h, walked through with a clock of our
+// own.
 #include "probe/schedule.h"
 
 #include <algorithm>
@@ -46,7 +47,8 @@ struct Walk {
             schedule.ended(pair, now, bytes, good);
     }
     [[nodiscard]] std::ptrdiff_t count(const Pair &pair) const {
-        return std::count_if(tests.begin(), tests.end(), [&](const auto &test) { return test.first == pair; });
+        return std::count_if(tests.begin(), tests.end(),
+                             [&](const auto &test) { return test.first == pair; });
     }
 };
 
