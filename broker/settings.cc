@@ -2,6 +2,7 @@
 #include "broker/settings.h"
 
 #include "model/json.h"
+#include "probe/order.h"
 #include "util/fd.h"
 #include "util/hostlist.h"
 #include "util/text.h"
@@ -179,7 +180,7 @@ const std::vector<Key<ProbeConfig>> probe_keys{
     {"interval", seconds(&ProbeConfig::interval, 1)},
     {"max_age", seconds(&ProbeConfig::max_age, 1)},
     {"seconds", read_phase},
-    {"streams", whole(&ProbeConfig::streams, 1, 64)},
+    {"streams", whole(&ProbeConfig::streams, 1, probe::most_streams)},
     {"pace_gbps", not_negative(&ProbeConfig::pace_gbps)},
     {"most_gbytes", positive(&ProbeConfig::most_gbytes)},
     {"daily_gbytes", positive(&ProbeConfig::daily_gbytes)},

@@ -7,7 +7,24 @@ namespace spider::probe {
 
 namespace {
 
-Json rate_json(const Rate &rate) {
+Sample sample_of(const Measurement &measurement, const Rate &alone, const Rate &both) {
+    return {.source = Source::probe,
+            .at = measurement.at,
+            .gbps = alone.gbps,
+            .gbps_low = alone.low,
+            .gbps_both = both.gbps,
+            .rtt_min_ms = measurement.rtt_min * 1e3,
+            .rtt_ms = measurement.rtt_median * 1e3,
+            .rtt_p95_ms = measurement.rtt_p95 * 1e3,
+            .streams = measurement.streams,
+            .retransmits = alone.retransmits,
+            .bytes = alone.bytes + both.bytes,
+            .congestion = alone.congestion};
+}
+
+} // namespace
+
+Json to_json(const Rate &rate) {
     return {{"gbps", rate.gbps},
             {"low_gbps", rate.low},
             {"bytes", rate.bytes},
@@ -26,33 +43,16 @@ Rate read_rate(const Json &json, const std::string &place, std::optional<Error> 
             .congestion = fields.text_or("congestion", "")};
 }
 
-Sample sample_of(const Measurement &measurement, const Rate &alone, const Rate &both) {
-    return {.source = Source::probe,
-            .at = measurement.at,
-            .gbps = alone.gbps,
-            .gbps_low = alone.low,
-            .gbps_both = both.gbps,
-            .rtt_min_ms = measurement.rtt_min * 1e3,
-            .rtt_ms = measurement.rtt_median * 1e3,
-            .rtt_p95_ms = measurement.rtt_p95 * 1e3,
-            .streams = measurement.streams,
-            .retransmits = alone.retransmits,
-            .bytes = alone.bytes + both.bytes,
-            .congestion = alone.congestion};
-}
-
-} // namespace
-
 Json to_json(const Measurement &measurement) {
     return {{"at", measurement.at},
             {"streams", measurement.streams},
             {"rtt_min_seconds", measurement.rtt_min},
             {"rtt_median_seconds", measurement.rtt_median},
             {"rtt_p95_seconds", measurement.rtt_p95},
-            {"forth", rate_json(measurement.forth)},
-            {"back", rate_json(measurement.back)},
-            {"forth_both", rate_json(measurement.forth_both)},
-            {"back_both", rate_json(measurement.back_both)}};
+            {"forth", to_json(measurement.forth)},
+            {"back", to_json(measurement.back)},
+            {"forth_both", to_json(measurement.forth_both)},
+            {"back_both", to_json(measurement.back_both)}};
 }
 
 Result<Measurement> measurement_from_json(const Json &json) {

@@ -30,6 +30,8 @@ struct Measurement {
     bool operator==(const Measurement &) const = default;
 };
 
+Json to_json(const Rate &rate);
+Rate read_rate(const Json &json, const std::string &place, std::optional<Error> &trouble);
 Json to_json(const Measurement &measurement);
 Result<Measurement> measurement_from_json(const Json &json); // Errc::invalid names the key
 
