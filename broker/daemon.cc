@@ -27,7 +27,7 @@ sigset_t handled() {
 }
 
 // The key is read anew, so that a changed one counts at once.
-Result<probe::Measurement> ask_agent(const Test &test, int stop) {
+Result<probe::Measurement> ask_agent(const LinkTest &test, int stop) {
     auto key = probe::read_key(test.key_file);
     if (!key) return std::move(key).error();
     return probe::ask(test.agent, *key, test.order, test.deadline, stop);

@@ -3,6 +3,7 @@
 #include "broker/links.h"
 
 #include "util/log.h"
+#include "util/text.h"
 
 #include <algorithm>
 #include <iterator>

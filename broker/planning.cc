@@ -8,6 +8,7 @@
 #include "plan/link_words.h"
 #include "plan/planner.h"
 #include "plan/summary.h"
+#include "plan/traffic.h"
 #include "util/log.h"
 #include "wire/limits.h"
 

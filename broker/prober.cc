@@ -9,7 +9,7 @@
 namespace spider::broker {
 
 struct Prober::Running {
-    Test test;
+    LinkTest test;
     std::optional<Result<probe::Measurement>> found; // written before `ended`
     std::atomic<bool> ended = false;
     std::thread thread;
@@ -27,7 +27,7 @@ Prober::~Prober() {
         each->thread.join();
 }
 
-void Prober::start(Test test) {
+void Prober::start(LinkTest test) {
     auto &running = *running_.emplace_back(std::make_unique<Running>());
     running.test = std::move(test);
     running.thread = std::thread([&running, ask = ask_, stop = stop_.get()] {

@@ -16,7 +16,7 @@
 
 namespace spider::broker {
 
-struct Test {
+struct LinkTest {
     std::string agent;    // "host:port" of the one who measures
     std::string key_file; // of the federation's agents
     probe::Order order;
@@ -24,21 +24,21 @@ struct Test {
 };
 
 struct Tested {
-    Test test;
+    LinkTest test;
     Result<probe::Measurement> found;
 };
 
 class Prober {
   public:
     // Blocks until the answer is there; gives up at once when `stop` becomes readable.
-    using Ask = std::function<Result<probe::Measurement>(const Test &, int stop)>;
+    using Ask = std::function<Result<probe::Measurement>(const LinkTest &, int stop)>;
 
     explicit Prober(Ask ask);
     ~Prober(); // tests under way are given up
     Prober(Prober &&) noexcept;
     Prober &operator=(Prober &&) noexcept;
 
-    void start(Test test);
+    void start(LinkTest test);
     std::vector<Tested> take(); // those that have ended since
     [[nodiscard]] std::size_t under_way() const { return running_.size(); }
 

@@ -163,6 +163,20 @@ Result<SitesView> Client::sites(Seconds deadline) {
     return read<SitesView>(call("GET", "/v1/sites", {}, deadline), "sites");
 }
 
+Result<LinksView> Client::links(Seconds deadline) {
+    return read<LinksView>(call("GET", "/v1/links", {}, deadline), "links");
+}
+
+Result<LinksView> Client::measure(const MeasureRequest &request, Seconds deadline) {
+    return read<LinksView>(call("POST", "/v1/links/measure", model::print_json(to_json(request)), deadline),
+                           "measure");
+}
+
+Result<ImportReply> Client::import_links(const ImportRequest &request, Seconds deadline) {
+    return read<ImportReply>(call("POST", "/v1/links", model::print_json(to_json(request)), deadline),
+                             "import");
+}
+
 Result<std::string> Client::version(Seconds deadline) {
     const auto reply = call("GET", "/v1/version", {}, deadline);
     if (!reply) return reply.error();

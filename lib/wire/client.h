@@ -21,6 +21,10 @@ class Client {
     Result<JobView> job(const std::string &job, Seconds deadline = 10);
     Result<JobView> cancel(const std::string &job, Seconds deadline = 10);
     Result<SitesView> sites(Seconds deadline = 10);
+    Result<LinksView> links(Seconds deadline = 10);
+    // Both directions between two sites, once they are measured.
+    Result<LinksView> measure(const MeasureRequest &request, Seconds deadline = 180);
+    Result<ImportReply> import_links(const ImportRequest &request, Seconds deadline = 30);
     Result<std::string> version(Seconds deadline = 4);
 
   private:

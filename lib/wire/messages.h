@@ -3,6 +3,7 @@
 // thread.
 #pragma once
 
+#include "wire/links.h"
 #include "wire/views.h"
 
 #include <map>
@@ -68,6 +69,10 @@ Json to_json(const PlaceReply &message);
 Json to_json(const JobView &message);
 Json to_json(const JobList &message);
 Json to_json(const SitesView &message);
+Json to_json(const LinksView &message);
+Json to_json(const MeasureRequest &message);
+Json to_json(const ImportRequest &message);
+Json to_json(const ImportReply &message);
 Json error_json(std::string_view what); // {"error": "one line"}
 
 // The other way, for each type above; Errc::invalid names the key that is missing or of the wrong type.

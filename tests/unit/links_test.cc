@@ -31,7 +31,7 @@ struct LinksTest : testing::Test {
     Config config;
     std::mutex mutex;
     std::map<std::string, Result<probe::Measurement>> answers; // "a b": what a finds towards b
-    std::vector<Test> asked;
+    std::vector<LinkTest> asked;
     bool hang = false;
 
     LinksTest() {
@@ -60,11 +60,11 @@ struct LinksTest : testing::Test {
             book = std::move(*opened);
         }
         Links links(
-            std::move(book), [this](const Test &test, int stop) { return ask(test, stop); }, clock);
+            std::move(book), [this](const LinkTest &test, int stop) { return ask(test, stop); }, clock);
         links.configure(config);
         return links;
     }
-    Result<probe::Measurement> ask(const Test &test, int stop) {
+    Result<probe::Measurement> ask(const LinkTest &test, int stop) {
         if (hang) {
             pollfd waiting{stop, POLLIN, 0};
             ::poll(&waiting, 1, 20'000);
@@ -133,7 +133,7 @@ TEST_F(LinksTest, WhatIsOlderThanMaxAgeIsUnknownAndNeitherZeroNorInfinite) {
     EXPECT_EQ(seen.gbps, 0);
     EXPECT_EQ(seen.source, "");
     EXPECT_EQ(seen.measured_at, today);
-    EXPECT_NE(seen.trouble.find("last measured 24 h ago"), std::string::npos) << seen.trouble;
+    EXPECT_NE(seen.trouble.find("last measured 1 d ago"), std::string::npos) << seen.trouble;
     EXPECT_NE(seen.trouble.find("connection refused"), std::string::npos) << seen.trouble;
     EXPECT_NE(links.unknown({"a", "b"}).find("a -> b (last measured"), std::string::npos);
     EXPECT_EQ(links.unknown({"a", "c"}), "");

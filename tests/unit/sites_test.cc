@@ -30,6 +30,7 @@ struct SitesTest : testing::Test {
     slurm::Http http;
     Sites sites{http, clock};
     Config config;
+    std::vector<NamedLink> links;
 
     SitesTest() {
         std::filesystem::create_directories(folder);
@@ -39,7 +40,9 @@ struct SitesTest : testing::Test {
             add(name);
         for (const auto *from : {"s1", "s2", "s3"})
             for (const auto *to : {"s1", "s2", "s3"})
-                if (std::string_view(from) < to) config.links.push_back({from, to, 100, 1, true});
+                if (std::string_view(from) != to)
+                    links.push_back({.from = from, .to = to, .gbps = 100, .rtt_ms = 1, .source = "pinned"});
+        sites.know(links, {});
     }
     ~SitesTest() override { std::filesystem::remove_all(folder); }
 

@@ -94,6 +94,23 @@ TEST(Messages, EveryMessageComesBackAsItWasSent) {
     EXPECT_EQ(there_and_back(sites), sites);
 }
 
+TEST(Messages, LinksSurviveJson) {
+    LinkState link{.from = "s1", .to = "s2", .gbps = 1.5, .gbps_median = 2, .rtt_ms = 25};
+    link.rtt_min_ms = 24, link.rtt_p95_ms = 30, link.streams = 4, link.source = "probe", link.samples = 3;
+    link.measured_at = 1700000000, link.reserved_gbps = 0.5, link.trouble = "no answer";
+    link.next_due = 1700003600, link.testing = true;
+    const LinksView links{1700000060, 86400, {link, {.from = "s2", .to = "s1"}}};
+    EXPECT_EQ(there_and_back(links), links);
+    const MeasureRequest measure{"s1", "s2"};
+    EXPECT_EQ(there_and_back(measure), measure);
+    const ImportRequest import{{{.from = "s1", .to = "s2", .at = 1700000000, .gbps = 1.5}}};
+    EXPECT_EQ(there_and_back(import), import);
+    EXPECT_EQ(there_and_back(ImportReply{7}), ImportReply{7});
+    EXPECT_EQ(parse<LinksView>(R"({"links":[{"from":"s1"}]})").error().what, "links: to: missing");
+    EXPECT_FALSE(parse<ImportRequest>(R"({"samples":[{"from":"s1","to":"s2","gbps":"fast"}]})"));
+    EXPECT_FALSE(parse<MeasureRequest>(R"({"from":"s1"})"));
+}
+
 TEST(Messages, KeysAreThoseOfTheInterface) {
     const PlaceRequest place{123, "#!", {"a"}, {{"E", "1"}}, 18};
     EXPECT_EQ(model::print_json(to_json(place)),
