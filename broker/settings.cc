@@ -260,9 +260,9 @@ Result<Config> read_table(const toml::table &file, const Where &where) {
     };
     if (auto read = each("site", site_keys, config.sites, check_site); !read) return std::move(read).error();
     if (auto read = each("link", link_keys, config.links, check_link); !read) return std::move(read).error();
-    if (config.sites.empty()) return Error{Errc::invalid, where.file() + ": no [[site]]"};
     if (const auto *probe = file.get("probe"))
         if (auto read = read_probe(config.probe, *probe, where); !read) return std::move(read).error();
+    if (config.sites.empty()) return Error{Errc::invalid, where.file() + ": no [[site]]"};
     if (config.link_history.empty())
         config.link_history = config.journal.substr(0, config.journal.rfind('/')) + "/links.db";
     if (config.site(config.home) == nullptr)

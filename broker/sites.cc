@@ -230,17 +230,13 @@ Result<Federation> Sites::federation(const std::string &partition, bool only_fre
         sites.push_back(std::move(site));
     }
     std::vector<Link> links;
-    for (const auto &link : links_)
-        if (ids.contains(link.from) && ids.contains(link.to))
-            links.push_back({.from = ids[link.from],
-                             .to = ids[link.to],
-                             .bandwidth_gbps = link.gbps,
-                             .rtt_ms = link.rtt_ms,
-                             .streams = link.streams,
-                             .source = link.source,
-                             .measured_at = link.measured_at,
-                             .usual_gbps = link.usual_gbps});
     federation::Network network;
+    for (const auto &link : links_) {
+        if (!ids.contains(link.from) || !ids.contains(link.to)) continue;
+        const auto from = ids[link.from], to = ids[link.to];
+        links.push_back({from, to, link.gbps, link.rtt_ms, link.streams});
+        network.origins.push_back({from, to, link.source, link.measured_at, link.usual_gbps});
+    }
     for (const auto &[ends, gbps] : reserved_)
         if (ids.contains(ends.first) && ids.contains(ends.second))
             network.reserved.push_back({ids[ends.first], ids[ends.second], gbps});

@@ -35,22 +35,33 @@ std::optional<Link> Federation::link(SiteId from, SiteId to) const {
     const auto index = at(*way - first_link_);
     Link link{from, to, capacities_[at(*way)]};
     link.rtt_ms = index < links_.size() ? links_[index].rtt_ms : route_rtts_[index - links_.size()];
-    for (const int resource : resources(from, to)) {
+    for (const int resource : resources(from, to))
         link.bandwidth_gbps = std::min(link.bandwidth_gbps, capacities_[at(resource)]);
-        if (resource >= first_link_) rest_on(link, at(resource - first_link_));
-    }
     return link;
 }
 
-// A route is as old as the oldest of its links.
-void Federation::rest_on(Link &link, std::size_t crossed) const {
-    if (crossed >= links_.size()) return;
-    const auto &one = links_[crossed];
-    if (link.source.empty() || (one.measured_at > 0 && one.measured_at < link.measured_at)) {
-        link.source = one.source;
-        link.measured_at = one.measured_at;
-        link.usual_gbps = one.usual_gbps;
+const Origin *Federation::own_origin(SiteId from, SiteId to) const {
+    const auto &origins = network_.origins;
+    const auto found = std::lower_bound(origins.begin(), origins.end(), std::pair(from, to),
+                                        [](const Origin &origin, const std::pair<SiteId, SiteId> &ends) {
+                                            return std::pair(origin.from, origin.to) < ends;
+                                        });
+    return found != origins.end() && found->from == from && found->to == to ? &*found : nullptr;
+}
+
+const Origin *Federation::origin(SiteId from, SiteId to) const {
+    const Origin *oldest = nullptr;
+    for (const int resource : resources(from, to)) {
+        const auto index = at(resource - first_link_);
+        if (resource < first_link_ || index >= links_.size()) continue;
+        const auto *origin = own_origin(links_[index].from, links_[index].to);
+        if (origin == nullptr) continue;
+        const bool older =
+            oldest == nullptr || (origin->measured_at > 0 &&
+                                  (oldest->measured_at <= 0 || origin->measured_at < oldest->measured_at));
+        if (older) oldest = origin;
     }
+    return oldest;
 }
 
 std::span<const int> Federation::resources(SiteId from, SiteId to) const {

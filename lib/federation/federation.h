@@ -35,10 +35,20 @@ struct Reservation {
     bool operator==(const Reservation &) const = default;
 };
 
-// What the network is besides its links.
+// Where the numbers of a link come from.
+struct Origin {
+    SiteId from, to;
+    std::string source;      // "pinned", "probe", "iperf3", …
+    Seconds measured_at = 0; // since the epoch; 0 = not measured
+    double usual_gbps = 0;   // what it carried in most of the latest measurements; 0 = not known
+    bool operator==(const Origin &) const = default;
+};
+
+// What the network is besides its links, and what is known of them.
 struct Network {
     std::vector<SharedLink> shared;
     std::vector<Reservation> reserved;
+    std::vector<Origin> origins; // a later one of the same link replaces an earlier one
     bool operator==(const Network &) const = default;
 };
 
@@ -59,6 +69,10 @@ class Federation {
     // over the route; windows, gateways, shared links and reservations are applied. Nothing: no way.
     [[nodiscard]] std::optional<Link> link(SiteId from, SiteId to) const;
 
+    // Where its numbers come from: of a route, those of its oldest link. Null: the federation's file, or no
+    // way. Valid as long as the snapshot.
+    [[nodiscard]] const Origin *origin(SiteId from, SiteId to) const;
+
     // What a flow from -> to shares with other flows: the pair's own link or route first, then the links of
     // the route, gateways with a limit, shared links; each once. Empty: no way. Valid as long as the
     // snapshot.
@@ -71,7 +85,7 @@ class Federation {
     class Weaver; // lays the network: network.cc
     static constexpr int no_way = -1;
     [[nodiscard]] const int *way(SiteId from, SiteId to) const; // nullptr: outside, or no way
-    void rest_on(Link &link, std::size_t crossed) const;
+    [[nodiscard]] const Origin *own_origin(SiteId from, SiteId to) const;
 
     std::vector<Site> sites_;
     std::vector<int> by_name_; // sites in the order of their names

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace spider::federation {
 
@@ -254,41 +255,38 @@ std::vector<T> read_all(Fields &fields, const std::string &key, Read read) {
 }
 
 // Who measured a link, and when.
-Result<void> read_measured(const Json &json, const std::vector<Site> &sites, std::vector<Link> &links) {
-    std::optional<Error> trouble;
-    const Fields top(json, "federation", trouble);
-    if (!top.has("measured")) return {};
+std::vector<Origin> read_measured(Fields &fields, const std::vector<Site> &sites,
+                                  const std::vector<Link> &links, std::optional<Error> &trouble) {
+    if (!fields.has("measured")) return {};
     const auto ids = ids_of(sites);
-    std::size_t number = 0;
-    for (const auto &item : Fields(json, "federation", trouble).list("measured")) {
-        Fields fields(item, "measured[" + std::to_string(number++) + "]", trouble);
-        const auto from = read_end(model::at(item, "from"), ids, "from", fields);
-        const auto to = read_end(model::at(item, "to"), ids, "to", fields);
-        const auto source = fields.text("source");
-        const auto at = fields.real("at", 0);
-        const auto usual = fields.real_or("usual_gbps", 0, 0);
-        const auto link = std::find_if(links.begin(), links.end(),
-                                       [&](const Link &one) { return one.from == from && one.to == to; });
-        if (link == links.end()) fields.fail("to", "there is no such link in bw_gbps and rtt_ms");
-        if (trouble) return std::move(*trouble);
-        link->source = source;
-        link->measured_at = at;
-        link->usual_gbps = usual;
-    }
-    if (trouble) return std::move(*trouble);
-    return {};
+    std::set<std::pair<SiteId, SiteId>> linked;
+    for (const auto &link : links)
+        linked.emplace(link.from, link.to);
+    return read_all<Origin>(fields, "measured", [&](const Json &item, const std::string &place) {
+        Fields entry(item, place, trouble);
+        Origin origin{.from = read_end(model::at(item, "from"), ids, "from", entry),
+                      .to = read_end(model::at(item, "to"), ids, "to", entry),
+                      .source = entry.text("source"),
+                      .measured_at = entry.real("at", 0),
+                      .usual_gbps = entry.real_or("usual_gbps", 0, 0)};
+        if (!linked.contains({origin.from, origin.to}))
+            entry.fail("to", "there is no such link in bw_gbps and rtt_ms");
+        return origin;
+    });
 }
 
-Network read_network(Fields &fields, const std::vector<Site> &sites, std::optional<Error> &trouble) {
+Network read_network(Fields &fields, const std::vector<Site> &sites, const std::vector<Link> &links,
+                     std::optional<Error> &trouble) {
     const auto ids = ids_of(sites);
     return {.shared = read_all<SharedLink>(fields, "shared",
                                            [&](const Json &item, const std::string &place) {
                                                return read_shared(item, place, ids, trouble);
                                            }),
-            .reserved =
-                read_all<Reservation>(fields, "reserved", [&](const Json &item, const std::string &place) {
-                    return read_reservation(item, place, ids, trouble);
-                })};
+            .reserved = read_all<Reservation>(fields, "reserved",
+                                              [&](const Json &item, const std::string &place) {
+                                                  return read_reservation(item, place, ids, trouble);
+                                              }),
+            .origins = read_measured(fields, sites, links, trouble)};
 }
 
 // As a number where all links agree, else as a matrix; null = not given.
@@ -311,13 +309,12 @@ void add_network(const Federation &federation, Json &json) {
     for (const auto &[key, detail] :
          {std::pair("streams", &Link::streams), std::pair("window_bytes", &Link::window_bytes)})
         if (auto value = detail_json(federation, detail); !value.is_null()) json[key] = std::move(value);
-    for (const auto &link : federation.links())
-        if (!link.source.empty())
-            json["measured"].push_back({{"from", name(link.from)},
-                                        {"to", name(link.to)},
-                                        {"source", link.source},
-                                        {"at", link.measured_at},
-                                        {"usual_gbps", link.usual_gbps}});
+    for (const auto &origin : federation.network().origins)
+        json["measured"].push_back({{"from", name(origin.from)},
+                                    {"to", name(origin.to)},
+                                    {"source", origin.source},
+                                    {"at", origin.measured_at},
+                                    {"usual_gbps", origin.usual_gbps}});
     for (const auto &shared : federation.network().shared) {
         Json pairs = Json::array();
         for (const auto &[from, to] : shared.pairs)
@@ -344,8 +341,7 @@ Result<Federation> read_federation(const Json &json) {
     if (trouble) return std::move(*trouble);
     auto links = read_links(json, sites.size());
     if (!links) return std::move(links).error();
-    if (auto read = read_measured(json, sites, *links); !read) return std::move(read).error();
-    auto network = read_network(fields, sites, trouble);
+    auto network = read_network(fields, sites, *links, trouble);
     if (trouble) return std::move(*trouble);
     return Federation::make(std::move(sites), std::move(*links), std::move(network));
 }

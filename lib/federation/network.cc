@@ -55,6 +55,7 @@ class Federation::Weaver {
     bool add(const Route &route);
     void reserve();
     void limit_by_windows();
+    void sort_origins();
 
     Federation &it_;
     std::vector<std::pair<std::size_t, int>> shared_pairs_; // cell, shared link; sorted
@@ -193,7 +194,19 @@ void Federation::Weaver::limit_by_windows() {
     }
 }
 
+// By their ends; the latest of each.
+void Federation::Weaver::sort_origins() {
+    auto &origins = it_.network_.origins;
+    const auto ends = [](const Origin &origin) { return std::pair(origin.from, origin.to); };
+    std::reverse(origins.begin(), origins.end());
+    std::stable_sort(origins.begin(), origins.end(),
+                     [&](const Origin &a, const Origin &b) { return ends(a) < ends(b); });
+    const auto same = [&](const Origin &a, const Origin &b) { return ends(a) == ends(b); };
+    origins.erase(std::unique(origins.begin(), origins.end(), same), origins.end());
+}
+
 std::optional<Error> Federation::Weaver::run() {
+    sort_origins();
     place_links();
     set_capacities();
     list_shared_pairs();

@@ -90,6 +90,13 @@ std::optional<Error> trouble_with(const Network &network, const std::vector<Site
             return invalid("reservation " + pair_name(reserved.from, reserved.to, sites) +
                            ": gbps must be a number of at least 0 Gbit/s");
     }
+    for (const auto &origin : network.origins) {
+        if (auto trouble = trouble_with_ends(origin.from, origin.to, sites, "a ", "measured link"))
+            return trouble;
+        if (!is_size_or_none(origin.measured_at) || !is_size_or_none(origin.usual_gbps))
+            return invalid("measured link " + pair_name(origin.from, origin.to, sites) +
+                           ": its time and usual_gbps must be numbers of at least 0");
+    }
     return std::nullopt;
 }
 

@@ -71,11 +71,8 @@ struct Link {
     SiteId from, to;
     double bandwidth_gbps = 0;
     double rtt_ms = 0;
-    int streams = 0;         // parallel connections of one transfer; 0 = not known
-    int window_bytes = 0;    // of each stream (TCP allows up to 1 GiB, RFC 7323); 0 = not known
-    std::string source = {}; // who said so: "pinned", "probe", "iperf3", …; empty = the federation's file
-    Seconds measured_at = 0; // since the epoch; 0 = not measured
-    double usual_gbps = 0;   // what it carried in most of the latest measurements; 0 = not known
+    int streams = 0;      // parallel connections of one transfer; 0 = not known
+    int window_bytes = 0; // of each stream (TCP allows up to 1 GiB, RFC 7323); 0 = not known
     bool operator==(const Link &) const = default;
 };
 

@@ -108,27 +108,34 @@ std::set<std::pair<int, int>> crossings_of(const Web &web, const Priced &priced)
 std::vector<LinkUse> links_of(const Problem &problem, const Web &web, const Priced &priced) {
     constexpr double much_less = 0.5;
     const auto &federation = problem.federation();
-    const auto use = [&](const Link &link, bool used) {
-        return LinkUse{federation.site(link.from).name,
-                       federation.site(link.to).name,
-                       link.bandwidth_gbps,
-                       link.rtt_ms,
-                       link.source,
-                       link.measured_at,
-                       link.usual_gbps,
-                       used};
+    const auto use = [&](const Link &link, const federation::Origin *origin, bool used) {
+        LinkUse made{.from = federation.site(link.from).name,
+                     .to = federation.site(link.to).name,
+                     .gbps = link.bandwidth_gbps,
+                     .rtt_ms = link.rtt_ms,
+                     .source = {},
+                     .used = used};
+        if (origin == nullptr) return made;
+        made.source = origin->source;
+        made.measured_at = origin->measured_at;
+        made.usual_gbps = origin->usual_gbps;
+        return made;
     };
     std::vector<LinkUse> links;
     std::set<std::pair<SiteId, SiteId>> used;
     for (const auto &[from, to] : crossings_of(web, priced)) {
         const auto a = problem.sites()[index(from)].pool.site, b = problem.sites()[index(to)].pool.site;
         const auto link = federation.link(a, b);
-        if (link) links.push_back(use(*link, true));
+        if (link) links.push_back(use(*link, federation.origin(a, b), true));
         used.emplace(a, b);
     }
-    for (const auto &link : federation.links())
-        if (link.bandwidth_gbps < much_less * link.usual_gbps && !used.contains({link.from, link.to}))
-            links.push_back(use(link, false));
+    if (federation.network().origins.empty()) return links;
+    for (const auto &link : federation.links()) {
+        const auto *origin = federation.origin(link.from, link.to);
+        if (origin != nullptr && link.bandwidth_gbps < much_less * origin->usual_gbps &&
+            !used.contains({link.from, link.to}))
+            links.push_back(use(link, origin, false));
+    }
     return links;
 }
 

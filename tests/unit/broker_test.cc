@@ -73,11 +73,11 @@ TEST_F(Settings, OfACompleteFileAreRead) {
 TEST_F(Settings, EveryMistakeIsOneLineWithItsPlaceAndTheCure) {
     const auto head = "[broker]\nhome = \"a\"\n" + site("a");
     const std::vector<std::pair<std::string, std::string>> cases{
-        {"[broker]\nhme = \"a\"\n", ":2:1: unknown key 'hme'; known: home, socket, journal, operators, "
+        {"[broker]\nhme = \"a\"\n", ":2:1: unknown key 'hme'; known: home, socket, journal, link_history, operators, "
                                     "forward_options, patience, margin, backoff, backoff_most, "
                                     "lost_after, retry_delay, keep_ended, plan_ttl, "
                                     "poll_nodes, poll_jobs, master_ports"},
-        {"[brokr]\n", ":1:2: unknown key 'brokr'; known: broker, site, link"},
+        {"[brokr]\n", ":1:2: unknown key 'brokr'; known: broker, site, link, probe"},
         {"[broker]\npatience = \"long\"\n", ":2:12: patience: expected a number of seconds, 1 or more"},
         {"[broker]\nhome = 3\n", ":2:8: home: expected a text in quotes, on one line"},
         {"[broker]\nmaster_ports = [40000, 50000]\n",

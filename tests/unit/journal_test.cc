@@ -139,7 +139,7 @@ TEST_F(JournalFile, ThatIsNoDatabaseIsAnErrorThatNamesItAndTheCure) {
     ASSERT_FALSE(journal);
     EXPECT_EQ(journal.error().what, "journal " + path +
                                         ": open: file is not a database; put a backup in "
-                                        "its place, or move it away and run spiderflowd --recover");
+                                        "its place, or move it away (for the journal, then run spiderflowd --recover)");
 }
 
 TEST_F(JournalFile, WithoutItsFolderIsAnErrorThatNamesIt) {

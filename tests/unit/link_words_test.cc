@@ -15,24 +15,33 @@ namespace {
 
 constexpr Seconds today = 1'800'000'000;
 
+struct Known {
+    double gbps = 0;
+    federation::Origin origin;
+};
+
 // s1, s2, s3, all alike; each link as `of` says.
 template <class Of>
 Federation measured(Of of) {
     std::vector<Link> links;
+    federation::Network network;
     for (int from = 0; from < 3; ++from)
-        for (int to = 0; to < 3; ++to)
-            if (from != to) links.push_back(of(from, to));
-    return *Federation::make({site("s1", 1, 4), site("s2", 1, 4), site("s3", 1, 4)}, links);
+        for (int to = 0; to < 3; ++to) {
+            if (from == to) continue;
+            const Known link = of(from, to);
+            links.push_back({link.origin.from, link.origin.to, link.gbps, 20});
+            network.origins.push_back(link.origin);
+        }
+    return *Federation::make({site("s1", 1, 4), site("s2", 1, 4), site("s3", 1, 4)}, links, network);
 }
 
-Link link(int from, int to, double gbps, double usual) {
-    return {.from = SiteId{from},
-            .to = SiteId{to},
-            .bandwidth_gbps = gbps,
-            .rtt_ms = 20,
-            .source = "probe",
-            .measured_at = today - 60 * (1 + from + to),
-            .usual_gbps = usual};
+Known link(int from, int to, double gbps, double usual) {
+    return {gbps,
+            {.from = SiteId{from},
+             .to = SiteId{to},
+             .source = "probe",
+             .measured_at = today - 60 * (1 + from + to),
+             .usual_gbps = usual}};
 }
 
 JobSpec over_two_sites() {
@@ -83,7 +92,7 @@ TEST(PlanLinks, ThePlanGoesRoundADegradedLinkAndSaysSo) {
 TEST(PlanLinks, PinnedOnesHaveNoAge) {
     auto pinned = [](int a, int b) {
         auto one = link(a, b, 10, 0);
-        one.source = "pinned", one.measured_at = 0;
+        one.origin.source = "pinned", one.origin.measured_at = 0;
         return one;
     };
     const auto plan = make_plan(measured(pinned), over_two_sites());
@@ -95,11 +104,29 @@ TEST(PlanLinks, PinnedOnesHaveNoAge) {
 TEST(PlanLinks, ARouteIsAsOldAsTheOldestOfItsLinks) {
     std::vector<Site> sites{site("s1", 1, 4), site("s2", 1, 4), site("s3", 1, 4)};
     sites[1].transit = true;
-    const auto federation = Federation::make(
-        sites, {link(0, 1, 10, 10), link(1, 0, 10, 10), link(1, 2, 10, 10), link(2, 1, 10, 10)});
+    federation::Network network;
+    std::vector<Link> links;
+    for (const auto &[from, to] : {std::pair(0, 1), std::pair(1, 0), std::pair(1, 2), std::pair(2, 1)}) {
+        links.push_back({SiteId{from}, SiteId{to}, 10, 20});
+        network.origins.push_back(link(from, to, 10, 10).origin);
+    }
+    const auto federation = Federation::make(sites, links, network);
     ASSERT_TRUE(federation);
-    EXPECT_EQ(federation->link(SiteId{0}, SiteId{2})->measured_at, today - 240);
-    EXPECT_EQ(federation->link(SiteId{0}, SiteId{2})->source, "probe");
+    ASSERT_NE(federation->origin(SiteId{0}, SiteId{2}), nullptr);
+    EXPECT_EQ(federation->origin(SiteId{0}, SiteId{2})->measured_at, today - 240);
+    EXPECT_EQ(federation->origin(SiteId{0}, SiteId{1})->measured_at, today - 120);
+    EXPECT_EQ(federation->origin(SiteId{0}, SiteId{0}), nullptr);
+}
+
+TEST(PlanLinks, TheLatestOriginOfALinkCounts) {
+    federation::Network network;
+    for (const double usual : {1, 2, 3})
+        network.origins.push_back(link(0, 1, 10, usual).origin);
+    const auto federation =
+        Federation::make({site("s1", 1, 4), site("s2", 1, 4)}, {{SiteId{0}, SiteId{1}, 10, 20}}, network);
+    ASSERT_TRUE(federation);
+    EXPECT_EQ(federation->network().origins.size(), 1u);
+    EXPECT_EQ(federation->origin(SiteId{0}, SiteId{1})->usual_gbps, 3);
 }
 
 } // namespace

@@ -195,7 +195,7 @@ TEST(PlanJson, HasTheKeysThatProgramsReadAndInTheirOrder) {
         keys.push_back(key);
     EXPECT_EQ(keys, (std::vector<std::string>{"outcome", "reason", "trainer", "launcher", "single_gpu_view",
                                               "parallel", "family", "start_seconds", "iteration",
-                                              "home_alone_seconds", "stages", "boundaries", "sites",
+                                              "home_alone_seconds", "stages", "boundaries", "links", "sites",
                                               "alternatives", "search"}));
     EXPECT_EQ(json["sites"][0]["gpus"], 4);
     EXPECT_EQ(json["sites"][0]["nodes"], 1);
