@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "broker/daemon.h"
 
-#include "broker/notify.h"
 #include "broker/routes.h"
 #include "probe/client.h"
 #include "probe/key.h"
 #include "util/log.h"
+#include "util/notify.h"
 
 #include <chrono>
 #include <csignal>
@@ -105,7 +105,7 @@ void Daemon::watch_signals() {
 
 void Daemon::reload() {
     const auto microseconds = static_cast<long long>(clock_.elapsed() * 1e6);
-    notify("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(microseconds));
+    util::notify("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(microseconds));
     auto config = read_config(config_path_);
     if (!config) {
         util::log_error("reload: " + config.error().what + "; the old settings stay in force");
@@ -119,23 +119,23 @@ void Daemon::reload() {
         broker_.reconfigure(std::move(*config));
         util::log_info("reload: " + config_path_ + " is in force");
     }
-    notify("READY=1");
+    util::notify("READY=1");
 }
 
 void Daemon::report() {
     if (auto line = broker_.status_line(); line != told_) {
-        notify("STATUS=" + line);
+        util::notify("STATUS=" + line);
         told_ = std::move(line);
     }
-    const auto interval = watchdog_interval();
+    const auto interval = util::watchdog_interval();
     if (interval <= 0 || clock_.elapsed() < watchdog_due_) return;
-    notify("WATCHDOG=1");
+    util::notify("WATCHDOG=1");
     watchdog_due_ = clock_.elapsed() + interval;
 }
 
 void Daemon::run() {
     std::thread signals([this] { watch_signals(); });
-    notify("READY=1");
+    util::notify("READY=1");
     util::log_info("ready: " + broker_.config().socket);
     while (!stopping_) {
         http_.turn(longest_turn);
@@ -149,7 +149,7 @@ void Daemon::run() {
         broker_.tick();
         report();
     }
-    notify("STOPPING=1");
+    util::notify("STOPPING=1");
     util::log_info("stopping; federated jobs go on and are taken up again at the next start");
     ::pthread_kill(signals.native_handle(), SIGUSR2);
     signals.join();

@@ -19,7 +19,7 @@ namespace spider::probe {
 namespace {
 
 constexpr Seconds connect_within = 10;
-constexpr Seconds queue_drains = 0.2; // before the next phase, and two round trips
+constexpr Seconds queue_drains = 0.2; // between two phases, and two round trips
 
 struct Test {
     const Key &key;
@@ -176,7 +176,7 @@ Result<void> measure_phase(Test &test, Channel &control, int number, Rate *forth
         if (!rate) return std::move(rate).error().within(place + (flow->sends() ? ": forth" : ": back"));
         *(flow->sends() ? forth : back) = *rate;
     }
-    return test.deadline.pause(queue_drains + 2 * test.found.rtt_median);
+    return {};
 }
 
 Result<void> measure_all(Test &test, Channel &control) {
@@ -186,6 +186,8 @@ Result<void> measure_all(Test &test, Channel &control) {
                            std::pair(&found.forth_both, &found.back_both)};
     for (int number = 0; number < static_cast<int>(rates.size()); ++number) {
         const auto &[forth, back] = rates.at(static_cast<std::size_t>(number));
+        const auto pause = number > 0 ? queue_drains + 2 * found.rtt_median : 0;
+        if (auto paused = test.deadline.pause(pause); !paused) return paused;
         if (auto measured = measure_phase(test, control, number, forth, back); !measured) return measured;
     }
     return {};

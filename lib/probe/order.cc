@@ -26,8 +26,8 @@ Result<Order> order_from_json(const Json &json) {
     std::optional<Error> trouble;
     model::Fields fields(json, "order", trouble);
     Order order;
-    order.from = fields.text("from");
-    order.to = fields.text("to");
+    order.from = fields.text_or("from", "");
+    order.to = fields.text_or("to", "");
     order.address = fields.text_or("address", "");
     order.streams = fields.integer("streams", 1, most_streams);
     order.seconds = fields.real("seconds", 0.1, most_seconds);

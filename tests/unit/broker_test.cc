@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "broker/notify.h"
 #include "broker/server.h"
 #include "broker/settings.h"
 #include "util/fd.h"
@@ -259,33 +258,6 @@ TEST_F(Socket, AnswersJsonUnlessTheHandlerSaysOtherwise) {
     EXPECT_EQ(answered_type, "application/json");
     EXPECT_EQ(ask("/metrics").second, "a 1\n");
     EXPECT_EQ(answered_type, "text/plain; version=0.0.4");
-}
-
-// systemd's side of sd_notify(3), played by a socket of our own.
-TEST_F(Socket, OfSystemdGetsWhatTheDaemonSays) {
-    const auto path = (folder / "notify").string();
-    const util::Fd systemd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
-    ASSERT_EQ(::bind(systemd.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address), 0);
-    ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
-    notify("READY=1");
-    ::unsetenv("NOTIFY_SOCKET");
-    notify("STOPPING=1"); // to nobody
-    char text[64] = "";
-    EXPECT_EQ(::recv(systemd.get(), text, sizeof text, MSG_DONTWAIT), 7);
-    EXPECT_STREQ(text, "READY=1");
-    EXPECT_LT(::recv(systemd.get(), text, sizeof text, MSG_DONTWAIT), 0);
-}
-
-TEST(Watchdog, IsDueTwiceInItsTime) {
-    ::setenv("WATCHDOG_USEC", "60000000", 1);
-    EXPECT_EQ(watchdog_interval(), 30);
-    ::setenv("WATCHDOG_USEC", "no", 1);
-    EXPECT_EQ(watchdog_interval(), 0);
-    ::unsetenv("WATCHDOG_USEC");
-    EXPECT_EQ(watchdog_interval(), 0);
 }
 
 TEST_F(Socket, OfADeadBrokerIsReplacedAndOfALiveOneIsNot) {

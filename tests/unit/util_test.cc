@@ -2,15 +2,19 @@
 #include "util/comment.h"
 #include "util/fd.h"
 #include "util/hostlist.h"
+#include "util/notify.h"
 #include "util/process.h"
 #include "util/text.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace spider::util {
@@ -192,6 +196,34 @@ TEST_F(Replaced, FolderOrMissingFolderIsAnErrorThatNamesThePath) {
     const auto lost = (folder / "none/a").string();
     EXPECT_EQ(replace_file(lost, "x").error().what, lost + ": No such file or directory");
     EXPECT_EQ(files(), 0u);
+}
+
+// systemd's side of sd_notify(3), played by a socket of our own.
+TEST(Notify, SystemdGetsWhatAProgramSays) {
+    const auto path = testing::TempDir() + "/sfnotify" + std::to_string(::getpid());
+    const Fd systemd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    ASSERT_EQ(::bind(systemd.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address), 0);
+    ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
+    notify("READY=1");
+    ::unsetenv("NOTIFY_SOCKET");
+    notify("STOPPING=1"); // to nobody
+    char text[64] = "";
+    EXPECT_EQ(::recv(systemd.get(), text, sizeof text, MSG_DONTWAIT), 7);
+    EXPECT_STREQ(text, "READY=1");
+    EXPECT_LT(::recv(systemd.get(), text, sizeof text, MSG_DONTWAIT), 0);
+    ::unlink(path.c_str());
+}
+
+TEST(Watchdog, IsDueTwiceInItsTime) {
+    ::setenv("WATCHDOG_USEC", "60000000", 1);
+    EXPECT_EQ(watchdog_interval(), 30);
+    ::setenv("WATCHDOG_USEC", "no", 1);
+    EXPECT_EQ(watchdog_interval(), 0);
+    ::unsetenv("WATCHDOG_USEC");
+    EXPECT_EQ(watchdog_interval(), 0);
 }
 
 } // namespace

@@ -7,11 +7,11 @@
 
 #include <string>
 
-namespace spider::broker {
+namespace spider::util {
 
 void notify(const std::string &message);
 
 // How often WATCHDOG=1 is due: half of WATCHDOG_USEC; 0 = never.
 Seconds watchdog_interval();
 
-} // namespace spider::broker
+} // namespace spider::util
