@@ -36,10 +36,7 @@ Result<void> Target::serve(Channel &control, const Deadline &deadline) {
         const auto request = control.receive(deadline.within(idle));
         const bool gone = !request && request.error().code == Errc::unreachable;
         if (gone && next_ == static_cast<int>(phase_kinds.size()) && !phase()) return {};
-        if (!request)
-            served = request.error();
-        else if (served = answer(control, *request, deadline); !served)
-            (void)control.send(refusal(served.error()), deadline);
+        served = request ? answer(control, *request, deadline) : Result<void>(request.error());
     }
     end_phase();
     return served;

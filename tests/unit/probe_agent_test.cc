@@ -222,10 +222,17 @@ TEST(Agent, EndsATestWhoseClientVanishesInTheMiddleOfAPhase) {
     Running a("a"), b("b");
     auto order = short_order("a", "b", b);
     order.seconds = 10;
-    auto asked = std::async(std::launch::async, [&] { return ask(a.address(), a_key(), order, patient); });
-    const Deadline deadline(patient); // until b is in the test
-    while (!is_busy(measure(a_key(), short_order("c", "b", b), patient).error()) && deadline.left() > 0)
-        continue;
+    const Deadline deadline(patient);
+    auto asked = std::async(std::launch::async, [&] {
+        for (;;) {
+            auto found = ask(a.address(), a_key(), order, patient);
+            if (found || !is_busy(found.error())) return found;
+        }
+    });
+    for (bool busy = false; !busy && deadline.left() > 0;) { // until b is in the test
+        const auto found = measure(a_key(), short_order("c", "b", b), patient);
+        busy = !found && is_busy(found.error());
+    }
     a.stop();
     EXPECT_FALSE(asked.get());
     while (deadline.left() > 0) {
