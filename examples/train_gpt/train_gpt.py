@@ -8,19 +8,22 @@ trains the whole model. The losses do not depend on the layout: parameters come 
 seed per step.
 """
 import argparse
-import collections
 import dataclasses
 import datetime
 import json
 import os
 import socket
 import sys
+import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # many ranks may share a few cores
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
+
+import emulation
+import exchange
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,110 +201,126 @@ class Batches:
         return [(part[:, :-1], part[:, 1:]) for part in parts[self.skip:self.skip + self.count]]
 
 
-class Pipeline:
-    """One process's share of a training step: 1F1B over its micro-batches.
+class Stage:
+    """The layers of this process, and what of their micro-batches is under way."""
 
-    Receives block and sends do not: with sends that wait for the receiver, two neighbours that send to each
-    other at the same moment would never meet. What was sent is kept until the end of the step, where all is
-    waited for.
-    """
+    def __init__(self, layers, place, parts):
+        self.layers, self.place, self.parts = layers, place, parts
+        self.under_way = {}
 
-    def __init__(self, stage, place, shape, parts):
-        self.stage, self.place, self.shape, self.parts = stage, place, shape, parts
-        self.before = None if place.is_first else place.rank_of(place.stage - 1, place.dp)
-        self.after = None if place.is_last else place.rank_of(place.stage + 1, place.dp)
-        self.sending = []
+    def begin(self, batch):
+        self.batch, self.loss = batch, 0.0
 
-    def send(self, values, to, tag):
-        values = values.detach().contiguous()
-        self.sending.append((dist.isend(values, to, tag=tag), values))
-
-    def receive(self, sender, tag):
-        values = torch.empty(self.shape)
-        dist.recv(values, sender, tag=tag)
-        return values
-
-    def forward(self, index, tokens, targets):
-        inputs = tokens if self.place.is_first else self.receive(self.before, 2 * index).requires_grad_()
-        outputs = self.stage(inputs)
+    def forward(self, index, inputs):
+        tokens, targets = self.batch[index]
+        inputs = tokens if inputs is None else inputs.requires_grad_()
+        outputs = self.layers(inputs)
         if self.place.is_last:
             # Its share of the mean over the global batch: micro-batches and pipelines only have to be added.
             outputs = functional.cross_entropy(outputs.flatten(0, 1), targets.flatten()) / self.parts
-        else:
-            self.send(outputs, self.after, 2 * index)
-        return inputs, outputs
+            self.loss += outputs.item()
+        self.under_way[index] = inputs, outputs
+        return outputs.detach().contiguous()
 
-    def backward(self, index, inputs, outputs):
-        outputs.backward(None if self.place.is_last else self.receive(self.after, 2 * index + 1))
-        if not self.place.is_first:
-            self.send(inputs.grad, self.before, 2 * index + 1)
-
-    def step(self, batch):
-        """Leaves the gradients of these micro-batches in the stage; returns their share of the loss."""
-        in_flight = collections.deque()
-        loss = 0.0
-        for index, (tokens, targets) in enumerate(batch):
-            in_flight.append((index, *self.forward(index, tokens, targets)))
-            if self.place.is_last:
-                loss += in_flight[-1][2].item()
-            if len(in_flight) == self.place.depth:
-                self.backward(*in_flight.popleft())
-        while in_flight:
-            self.backward(*in_flight.popleft())
-        for work, _ in self.sending:
-            work.wait()
-        self.sending.clear()
-        return loss
-
-
-def sum_over(group, tensors):
-    """Add the tensors up over the group, in one message."""
-    flat = torch.cat([values.flatten() for values in tensors])
-    dist.all_reduce(flat, group=group)
-    for values, part in zip(tensors, flat.split([values.numel() for values in tensors])):
-        values.copy_(part.view_as(values))
+    def backward(self, index, gradients):
+        inputs, outputs = self.under_way.pop(index)
+        outputs.backward(gradients)
+        return inputs.grad
 
 
 def join(place, seconds):
-    """Meet the other ranks; returns the group of those that hold the same stage."""
-    if place.world == 1:
-        return None
-    dist.init_process_group("gloo", rank=place.rank, world_size=place.world,
-                            timeout=datetime.timedelta(seconds=seconds))
-    groups = [dist.new_group([place.rank_of(stage, dp) for dp in range(place.dp_size)])
-              for stage in range(place.stages)]  # every rank must take part in making every group
-    return groups[place.stage]
+    """Meet the other ranks."""
+    if place.world > 1:
+        dist.init_process_group("gloo", rank=place.rank, world_size=place.world,
+                                timeout=datetime.timedelta(seconds=seconds))
 
 
-def train(config, place, options):
-    group = join(place, options.timeout)
-    stage = build_stage(config, place, options.seed)
-    with open(options.text, "rb") as text:
-        batches = Batches(text.read(), options.seed, options, place)
-    shape = (options.mbs, options.seq, config["n_embd"])
-    pipeline = Pipeline(stage, place, shape, options.gbs // options.mbs)
-    optimizer = torch.optim.AdamW(stage.parameters(), lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
-    for step in range(1, options.steps + 1):
-        optimizer.zero_grad()
-        loss = torch.tensor([pipeline.step(batches(step))])
-        if place.dp_size > 1:
-            sum_over(group, [loss, *(values.grad for values in stage.parameters())])
-        optimizer.step()
-        if place.is_last and place.dp == 0:
-            print(f"step {step} loss {loss.item():.6f}", flush=True)
+def leave(place):
     if place.world > 1:
         dist.barrier()  # nobody hangs up on a rank that still works
         dist.destroy_process_group()
 
 
-def check(config, place, options):
+def read_plan(env, place):
+    """The plan, where SpiderFlow gives it; else nothing."""
+    path = env.get("SPIDERFLOW_PLAN_FILE")
+    if not path:
+        return None
+    with open(path, encoding="utf-8") as file:
+        plan = json.load(file)
+    try:
+        stage = plan["stages"][place.stage]
+        at = {slot["dp"]: slot["site"] for slot in stage["slots"]}
+        fits = at[place.dp] == place.site and len(at) == place.dp_size and set(stage["ring"]) == set(at.values())
+    except (KeyError, IndexError, TypeError):
+        fits = False
+    if not fits:
+        raise ValueError(f"{path}: no plan in which pipeline {place.dp} of {place.dp_size} has stage {place.stage} at"
+                         f" {place.site}, with a ring over the sites of that stage")
+    return plan
+
+
+def train(config, place, plan, options):
+    join(place, options.timeout)
+    layers = build_stage(config, place, options.seed)
+    parameters = list(layers.parameters())
+    with open(options.text, "rb") as text:
+        batches = Batches(text.read(), options.seed, options, place)
+    stage = Stage(layers, place, options.gbs // options.mbs)
+    pipeline = exchange.Pipeline(stage, place, (options.mbs, options.seq, config["n_embd"]), batches.count)
+    add_up = exchange.sum_of(place, plan, 1 + sum(values.numel() for values in parameters))
+    optimizer = torch.optim.AdamW(parameters, lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
+    tells = place.is_last and place.dp == 0
+    before = time.monotonic()
+    for step in range(1, options.steps + 1):
+        optimizer.zero_grad()
+        stage.begin(batches(step))
+        pipeline.step(more=step < options.steps)
+        loss = torch.tensor([stage.loss])
+        if add_up:
+            add_up([loss, *(values.grad for values in parameters)], more=step < options.steps)
+        optimizer.step()
+        now = time.monotonic()
+        if tells:
+            print(f"step {step} seconds {now - before:.3f}\nstep {step} loss {loss.item():.6f}", flush=True)
+        before = now
+    leave(place)
+
+
+def emulate(model, place, plan, options):
+    """A training of which only the messages are real. Each rank tells by the clock of its machine when it began a step,
+    ended its last backward and had the sum, and how much longer than it should it slept in between."""
+    join(place, options.timeout)
+    gpus = {site["site"]: site["gpu"] for site in plan["sites"]} if plan else {}
+    stage = emulation.Stage(model, place, gpus.get(place.site))
+    count = options.gbs // options.mbs // place.dp_size
+    pipeline = exchange.Pipeline(stage, place, stage.message.shape, count)
+    add_up = exchange.sum_of(place, plan, stage.gradients.numel())
+    if place.world > 1:
+        dist.barrier()  # connections are there, and the first step begins together
+    for step in range(1, options.steps + 1):
+        began, late = time.monotonic(), stage.late
+        pipeline.step(more=step < options.steps)
+        ended = time.monotonic()
+        if add_up:
+            add_up([stage.gradients], more=step < options.steps)
+        now = time.monotonic()
+        print(f"rank {place.rank} step {step} began {began:.4f} ended {ended:.4f} summed {now:.4f}"
+              f" late {stage.late - late:.4f}", flush=True)
+    leave(place)
+
+
+def check_batch(place, options):
+    if min(options.mbs, options.gbs) < 1 or options.gbs % (options.mbs * place.dp_size):
+        raise ValueError(f"--gbs {options.gbs}: not a multiple of --mbs {options.mbs} x dp {place.dp_size}")
+
+
+def check(config, options):
     size = os.stat(options.text).st_size
     if config.get("vocab_size") != 256 or config.get("tie_word_embeddings", True):
         raise ValueError(f"{options.config}: needs vocab_size 256 (bytes) and tie_word_embeddings false")
     if not 1 <= options.seq <= config["n_positions"]:
         raise ValueError(f"--seq {options.seq}: the model has {config['n_positions']} positions")
-    if min(options.mbs, options.gbs) < 1 or options.gbs % (options.mbs * place.dp_size):
-        raise ValueError(f"--gbs {options.gbs}: not a multiple of --mbs {options.mbs} x dp {place.dp_size}")
     if size <= options.seq:
         raise ValueError(f"{options.text}: {size} bytes, a sequence needs {options.seq + 1}")
 
@@ -318,18 +337,32 @@ def arguments():
     parser.add_argument("--seq", type=int, help="bytes per sequence; as many as the model has positions")
     parser.add_argument("--lr", type=float, default=3e-3, help="learning rate")
     parser.add_argument("--seed", type=int, default=1, help="of parameters and batches")
+    parser.add_argument("--emulate", metavar="MODEL", help="sleep instead of computing, for the times and with messages"
+                        " and gradients of the sizes in this file of explicit costs, spiderflow-model(5)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds to wait for another rank")
     return parser.parse_args()
+
+
+def read_model(options):
+    """(what is trained or emulated, its number of layers)"""
+    if options.emulate:
+        model = emulation.read_model(options.emulate)
+        return model, model["layers"]
+    with open(options.config, encoding="utf-8") as file:
+        config = json.load(file)
+    options.seq = options.seq or config["n_positions"]
+    return config, config["n_layer"]
 
 
 def main():
     options = arguments()
     try:
-        with open(options.config, encoding="utf-8") as file:
-            config = json.load(file)
-        options.seq = options.seq or config["n_positions"]
-        place = read_place(os.environ, config["n_layer"])
-        check(config, place, options)
+        model, layers = read_model(options)
+        place = read_place(os.environ, layers)
+        check_batch(place, options)
+        if not options.emulate:
+            check(model, options)
+        plan = read_plan(os.environ, place)
     except (OSError, ValueError) as error:
         sys.exit(f"train_gpt: {error}")
     except KeyError as error:
@@ -337,7 +370,7 @@ def main():
     node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
     print(f"rank {place.rank} of {place.world}: site {place.site} node {node} stage {place.stage}"
           f" layers {place.first}-{place.last} dp {place.dp} local {os.environ.get('LOCAL_RANK', 0)}", flush=True)
-    train(config, place, options)
+    (emulate if options.emulate else train)(model, place, plan, options)
 
 
 if __name__ == "__main__":
