@@ -78,14 +78,17 @@ Bounds::Bounds(const Problem &problem) : problem_(problem) {
     }
 }
 
-// With several sites in one ring: as many as there must be, over the best links that so many sites have.
+// With several sites in one ring: as many as there must be, over the best links that so many sites have. Its
+// slowest link sends all parts, and a part goes over as many links.
 Seconds Bounds::reduce(const Slots &slots, int dp, int layers) const {
     if (dp <= slots.widest) return 0;
     const int sites = (dp + slots.widest - 1) / slots.widest;
     const auto worst = best_bandwidth_[std::min(static_cast<std::size_t>(sites), best_bandwidth_.size()) - 1];
     if (worst <= 0) return never;
     const auto bytes = slots.least_gradient[static_cast<std::size_t>(layers)];
-    return 2.0 * (sites - 1) * (bytes / sites / worst + least_latency_);
+    const auto steps = 2.0 * (sites - 1), part = bytes / sites;
+    return std::max(steps * part / worst + least_latency_,
+                    steps * (part / best_bandwidth_.front() + least_latency_));
 }
 
 // From the first forward to the last backward of stage 0.

@@ -155,9 +155,12 @@ void price_gradients(const Problem &problem, const Web &web, Priced &priced) {
     for (int i = 0; i < web.shape.stages; ++i) {
         auto &ring = rings[index(i)];
         const auto bytes = workload.gradient(first[index(i)], first[index(i) + 1] - 1);
-        for (std::size_t n = 0; ring.order.size() > 1 && n < ring.order.size(); ++n, ++flow)
-            ring.cost.seconds_per_byte = std::max(ring.cost.seconds_per_byte, flows.seconds_per_byte(flow));
-        const auto between = ring.cost.seconds(bytes, ring.order.size());
+        std::vector<RingLink> links;
+        for (std::size_t n = 0; ring.order.size() > 1 && n < ring.order.size(); ++n, ++flow) {
+            const auto &hop = problem.hop(ring.order[n], ring.order[(n + 1) % ring.order.size()]);
+            links.push_back({std::max(hop.seconds_per_byte, flows.seconds_per_byte(flow)), hop.latency});
+        }
+        const auto between = ring_seconds_over(links, bytes);
         priced.gradients.push_back(web.shape.dp() < 2 ? 0 : local_part(problem, web, i, bytes) + between);
         priced.rings.push_back(std::move(ring.order));
     }

@@ -98,6 +98,25 @@ class ExactOrder {
 
 } // namespace
 
+Seconds ring_seconds_over(std::span<const RingLink> links, double bytes) {
+    const auto sites = links.size();
+    if (sites < 2) return 0;
+    const auto part = bytes / static_cast<double>(sites);
+    std::vector<Seconds> sent(sites, 0), before;
+    for (std::size_t step = 0; step < 2 * (sites - 1); ++step) {
+        before = sent;
+        for (std::size_t i = 0; i < sites; ++i) {
+            const auto previous = (i + sites - 1) % sites;
+            const auto came = step == 0 ? 0 : before[previous] + links[previous].latency;
+            sent[i] = std::max(before[i], came) + part * links[i].seconds_per_byte;
+        }
+    }
+    Seconds last = 0;
+    for (std::size_t i = 0; i < sites; ++i)
+        last = std::max(last, sent[i] + links[i].latency);
+    return last;
+}
+
 Ring best_ring(const Problem &problem, std::span<const int> sites, double bytes) {
     Ring ring{{sites.begin(), sites.end()}, {}};
     const auto count = ring.order.size();
