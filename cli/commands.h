@@ -23,6 +23,7 @@ void add_submit(CLI::App &app, Context &context);
 void add_status(CLI::App &app, Context &context);
 void add_cancel(CLI::App &app, Context &context);
 void add_sites(CLI::App &app, Context &context);
+void add_links(CLI::App &app, Context &context);
 void add_hook(CLI::App &app, Context &context); // for the plugin; not in the list of sub-commands
 
 } // namespace spider::cli

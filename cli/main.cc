@@ -47,6 +47,7 @@ int run(int argc, char **argv) {
     spider::cli::add_status(app, context);
     spider::cli::add_cancel(app, context);
     spider::cli::add_sites(app, context);
+    spider::cli::add_links(app, context);
     spider::cli::add_hook(app, context);
     try {
         app.parse(argc, argv);

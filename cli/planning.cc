@@ -39,14 +39,6 @@ Result<JobSpec> read_job(const PlanRequest &request) {
     return spec;
 }
 
-Result<Federation> read_federation_file(const std::string &path) {
-    const auto json = model::read_json_file(path, federation_limit);
-    if (!json) return json.error();
-    auto federation = federation::read_federation(*json);
-    if (!federation) return std::move(federation).error().within(path);
-    return federation;
-}
-
 int plan_offline(const PlanRequest &request, JobSpec spec, Planned &planned) {
     spec.home = request.home;
     auto federation = read_federation_file(request.federation);
@@ -98,6 +90,14 @@ std::string trouble_with_seed(const std::string &text) {
 }
 
 } // namespace
+
+Result<Federation> read_federation_file(const std::string &path) {
+    const auto json = model::read_json_file(path, federation_limit);
+    if (!json) return json.error();
+    auto federation = federation::read_federation(*json);
+    if (!federation) return std::move(federation).error().within(path);
+    return federation;
+}
 
 void add_plan_options(CLI::App &command, PlanRequest &request) {
     command.add_option("--federation", request.federation, "plan offline for the sites of this JSON file")

@@ -34,6 +34,8 @@ void add_plan_options(CLI::App &command, PlanRequest &request);
 // Gives the exit status; what is wrong has been said then.
 int make(const std::string &socket, const PlanRequest &request, Planned &planned);
 
+Result<Federation> read_federation_file(const std::string &path);
+
 constexpr std::size_t longest_plan = 64u << 20;
 // As `spiderflow plan --json` printed it; "-" is standard input.
 Result<Plan> read_plan_file(const std::string &path);

@@ -3,6 +3,8 @@
 #include "cli/exported.h"
 #include "cli/home_job.h"
 #include "cli/hook_lines.h"
+#include "cli/link_import.h"
+#include "cli/link_tables.h"
 #include "cli/sbatch_options.h"
 #include "cli/spec_options.h"
 #include "cli/table.h"
@@ -236,6 +238,59 @@ TEST(Compose, TheCommandLineWinsOverSpecAndSpecOverTheEnvironment) {
     EXPECT_EQ(*compose("job.toml", {}, "gbs=8"), (SpecText{"job.toml", "gbs=8"}));
     EXPECT_EQ(*compose("job.toml", {{"tp", "4"}}, "gbs=8"), (SpecText{"tp=4", "job.toml"}));
     EXPECT_FALSE(compose("", {{"model", "a,b"}}, ""));
+}
+
+wire::LinksView three_links() {
+    wire::LinkState fast{.from = "s1", .to = "s2", .gbps = 8.912, .gbps_median = 9.1, .rtt_ms = 25.3};
+    fast.source = "probe", fast.measured_at = 1000, fast.reserved_gbps = 2.2;
+    auto old = fast;
+    old.from = "s2", old.to = "s1", old.gbps = 1.2, old.measured_at = 100, old.reserved_gbps = 0;
+    return {1060, 600, {fast, {.from = "s1", .to = "s3", .trouble = "never measured"}, old}};
+}
+
+TEST(LinkTables, TheWorstComesFirstAndUnknownIsNoNumber) {
+    EXPECT_EQ(link_list(three_links()),
+              "FROM  TO  GBIT/S  MEDIAN  IN USE  RTT/MS            AGE  SOURCE  TROUBLE\n"
+              "s1    s3       -       -       -       -              -  -       never measured\n"
+              "s2    s1     1.2     9.1       -    25.3  16:00 (stale)  probe   -\n"
+              "s1    s2    8.91     9.1     2.2    25.3           1:00  probe   -\n");
+}
+
+TEST(LinkTables, AMatrixHasARowForEachSender) {
+    EXPECT_EQ(link_matrix(three_links()), "GBIT/S   s1    s2  s3\n"
+                                          "s1           8.91   -\n"
+                                          "s2      1.2         -\n"
+                                          "s3        -     -\n"
+                                          "\n"
+                                          "RTT/MS    s1    s2  s3\n"
+                                          "s1            25.3   -\n"
+                                          "s2      25.3         -\n"
+                                          "s3         -     -\n");
+}
+
+TEST(LinkImport, AllFilesOrNothing) {
+    const std::string links = SF_TEST_DATA "/links/", at = "2026-11-03T10:15:00Z";
+    const auto good = read_samples({.files = {links + "list.csv", links + "pscheduler_rtt.json"},
+                                    .sites = {"dtn.s1.example.org=s1", "dtn.s2.example.org=s2"}});
+    ASSERT_TRUE(good) << good.error().what;
+    EXPECT_EQ(good->size(), 5u);
+    const auto federation =
+        read_samples({.files = {SF_TEST_DATA "/topologies/fluidstack_3region.json"}, .at = at});
+    ASSERT_TRUE(federation) << federation.error().what;
+    EXPECT_EQ(federation->size(), 6u);
+    EXPECT_EQ(federation->front().source, probe::Source::file);
+    const auto error = [](const ImportRequest &request) { return read_samples(request).error().what; };
+    EXPECT_EQ(
+        error({.files = {links + "list.csv", links + "iperf3_refused.json"}}),
+        links +
+            "iperf3_refused.json: the test failed: error - unable to connect to server: Connection refused");
+    EXPECT_EQ(error({.files = {"/no/file"}}), "/no/file: No such file or directory");
+    EXPECT_EQ(error({.files = {"-"}, .from = "s1"}), "--from and --to: both, or neither");
+    EXPECT_EQ(error({.files = {"-"}, .format = "xml"}),
+              "--format=xml: expected iperf3, pscheduler, csv, toml or federation");
+    EXPECT_EQ(error({.files = {"-"}, .at = "now"}),
+              "--at now: expected YYYY-MM-DDTHH:MM:SSZ or seconds since the epoch");
+    EXPECT_EQ(error({.files = {"-"}, .sites = {"dtn"}}), "--site dtn: expected HOST=SITE");
 }
 
 TEST(Table, ColumnsAreAlignedAndSafeForATerminal) {
