@@ -3,6 +3,7 @@
 
 #include "model/json.h"
 #include "model/trainer.h"
+#include "plan/baselines/baselines.h"
 #include "plan/exhaustive.h"
 #include "plan/spin.h"
 #include "plan/workload.h"
@@ -103,6 +104,8 @@ const std::vector<Named> &planners() {
     static const std::vector<Named> all{
         {"spin", "SpinSearch between the sites, TPA inside them", spin},
         {"exhaustive", "every web of a small case", exhaustive},
+        {"rank", "ranks in the order of the sites", rank_order},
+        {"genetic", "the genetic search of DT-FM", genetic},
     };
     return all;
 }

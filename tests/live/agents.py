@@ -4,7 +4,8 @@
     agents = Agents(bed, install)        # install: the prefix, or the DESTDIR, of `make install`
     agents.start()
     broker.configure(sites=agents.sites(), probe=agents.probe())
-"""
+
+With a Wan between the namespaces of the sites they listen there."""
 import os
 import time
 
@@ -19,8 +20,8 @@ PORT = 7711
 class Agents:
     """What they own lies in the testbed's root: Testbed.down() takes it away, and their processes too."""
 
-    def __init__(self, bed, install):
-        self.bed = bed
+    def __init__(self, bed, install, wan=None):
+        self.bed, self.wan = bed, wan
         self.program = find(install, PROGRAM)
         self.folder = bed.root + "/probe"
         account = ensure_account(USER, "/usr/sbin/nologin")
@@ -37,12 +38,13 @@ class Agents:
 
     def configure(self, site, **changes):
         site = self.bed.site(site)
-        values = {"site": site.name, "listen": f"{site.address}:{PORT}", "key_file": self.key,
-                  "allow": [f"{self.bed.subnet}.0.0/16"]} | changes
+        values = {"site": site.name, "listen": self.address(site), "key_file": self.key,
+                  "allow": [f"{self.wan.net if self.wan else self.bed.subnet}.0.0/16"]} | changes
         write(self.config(site), "".join(f"{key} = {toml(value)}\n" for key, value in values.items()))
 
     def address(self, site):
-        return f"{self.bed.site(site).address}:{PORT}"
+        site = self.bed.site(site)
+        return f"{self.wan.address(site.name) if self.wan else site.address}:{PORT}"
 
     def log(self, site):
         return f"{self.folder}/{self.bed.site(site).name}.log"

@@ -60,19 +60,25 @@ class Agents:
             child.terminate()
             child.wait()
 
-    def measure(self, streams=2, seconds=2):
-        """{(from, to): (Gbit/s, round trip in ms)}, as the broker takes them: no two tests share a site."""
+    def ask(self, pairs, streams=2, seconds=2):
+        """{(a, b): what spiderflow-probe --measure prints} of these pairs, all at once."""
+        asked = {(a, b): subprocess.Popen(
+            [*self.wan.enter(a), self.program, "--measure", f"{self.wan.address(b)}:7711", "--key", self.key,
+             "--streams", str(streams), "--seconds", str(seconds), "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for a, b in pairs}
+        found = {}
+        for (a, b), child in asked.items():
+            said, trouble = child.communicate()
+            if child.returncode:
+                raise RunError(f"{a} -> {b}: {trouble.strip()}")
+            found[a, b] = json.loads(said)
+        return found
+
+    def measure(self):
+        """{(from, to): (Gbit/s, round trip in ms)} of all, as the broker takes them: no two tests share a site."""
         known = {}
         for pairs in rounds(list(self.wan.places)):
-            asked = {(a, b): subprocess.Popen(
-                [*self.wan.enter(a), self.program, "--measure", f"{self.wan.address(b)}:7711", "--key", self.key,
-                 "--streams", str(streams), "--seconds", str(seconds), "--json"],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for a, b in pairs}
-            for (a, b), child in asked.items():
-                said, trouble = child.communicate()
-                if child.returncode:
-                    raise RunError(f"{a} -> {b}: {trouble.strip()}")
-                found = json.loads(said)
+            for (a, b), found in self.ask(pairs).items():
                 rtt = 1000 * found["rtt_median_seconds"]
                 known[a, b] = min(found["forth"]["gbps"], found["forth_both"]["gbps"]), rtt
                 known[b, a] = min(found["back"]["gbps"], found["back_both"]["gbps"]), rtt

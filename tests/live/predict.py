@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -221,6 +222,7 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and leave nothing behind
     try:
         sys.exit(main())
     except emulated.RunError as trouble:
