@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Eight sites train one model, and seven and a half go on when a node is taken away."""
 import itertools
+import time
 
+import federation
+from agents import Agents
 from federation import OwnSites, wait_for
+from wan import Link, Wan
 
 NEAR, FAR = {"bandwidth_gbps": 40, "rtt_ms": 2}, {"bandwidth_gbps": 2, "rtt_ms": 80}
 NAMES = [f"s{number}" for number in range(1, 9)]
@@ -52,3 +56,33 @@ class EightSites(OwnSites):
         self.assertNotEqual(self.shape(smaller), self.shape(plan))
         left = [site for site in smaller["sites"] if site["site"] == "s8"]
         self.assertTrue(all(len(site["slots"]) == 1 for site in left), left)
+
+    def test_every_link_is_measured_and_no_site_is_in_two_tests(self):
+        links = {(a, b): Link(2 + 3 * NAMES.index(b), 10 + 5 * NAMES.index(a)) for a, b in itertools.permutations(NAMES, 2)}
+        wan = Wan({site.name: site.namespace for site in self.bed.sites}, links, federation.built("tests/live/wan"))
+        self.addCleanup(wan.down)
+        agents = Agents(self.bed, federation.installed, wan)
+        agents.start()
+        for site in self.bed.sites:
+            self.addCleanup(self.bed.stop, site, "spiderflow-probe")
+        self.broker.configure(**self.configuration, sites=agents.sites(), probe=agents.probe(seconds=1, streams=2))
+        self.broker.stop()
+        self.broker.start()
+        began, seen = time.monotonic(), set()
+        while len(known := self.measured()) < len(links):
+            self.assertLess(time.monotonic() - began, 240, sorted(set(links) - known))
+            testing = {frozenset((link["from"], link["to"])) for link in self.links() if link["testing"]}
+            self.assertEqual(len(frozenset().union(*testing)), 2 * len(testing), testing)
+            seen |= testing
+            time.sleep(0.2)
+        print(f"  {len(links)} directions between {len(NAMES)} sites were measured in {time.monotonic() - began:.0f} s")
+        self.assertGreater(len(seen), 20, "tests were seen under way")
+        for site in NAMES:
+            with open(agents.log(site), encoding="utf-8") as log:
+                self.assertNotIn("busy", log.read())
+
+    def links(self):
+        return self.broker.call("GET", "/v1/links")[1]["links"]
+
+    def measured(self):
+        return {(link["from"], link["to"]) for link in self.links() if link["samples"] > 0}

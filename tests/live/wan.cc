@@ -32,7 +32,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 #include <vector>
 
@@ -42,7 +41,8 @@ using Nanoseconds = std::int64_t;
 constexpr Nanoseconds never = std::numeric_limits<Nanoseconds>::max();
 constexpr std::size_t most_queued = std::size_t{64} << 20; // bytes of a pair, delay and all
 constexpr std::size_t largest_packet = 65536;
-constexpr int burst = 64; // packets of one device before the others have their turn
+constexpr Nanoseconds early = 50'000; // by so much a packet may leave, with those before it
+constexpr int burst = 64;             // packets of one device before the others have their turn
 
 struct Trouble : std::runtime_error {
     using runtime_error::runtime_error;
@@ -99,7 +99,7 @@ class Wan {
     void take_packets(std::size_t from);
     void take(std::size_t from, std::size_t size, Nanoseconds at);
     void deliver();
-    void set_timer();
+    [[nodiscard]] Nanoseconds pause(Nanoseconds longest) const;
     [[nodiscard]] std::size_t index_of(const std::string &name) const;
     Pair &pair(std::size_t from, std::size_t to) { return pairs_[from * places_.size() + to]; }
     std::vector<char> buffer();
@@ -114,9 +114,7 @@ class Wan {
     std::array<char, largest_packet> read_{};
     std::mt19937 random_{12345};
     Nanoseconds latest_ = 0; // how late a packet left at worst
-    Nanoseconds timer_at_ = never;
     int epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
-    int timer_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     int signals_ = -1;
 };
 
@@ -141,11 +139,10 @@ Wan::Wan(std::string control, const std::string &device, const std::vector<std::
     ::sigaddset(&set, SIGINT);
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     signals_ = ::signalfd(-1, &set, SFD_CLOEXEC);
-    if (epoll_ < 0 || timer_ < 0 || signals_ < 0) fail("epoll");
+    if (epoll_ < 0 || signals_ < 0) fail("epoll");
     for (std::size_t i = 0; i < places_.size(); ++i)
         watch(places_[i].fd, static_cast<std::uint32_t>(i));
-    watch(timer_, static_cast<std::uint32_t>(places_.size()));
-    watch(signals_, static_cast<std::uint32_t>(places_.size()) + 1);
+    watch(signals_, static_cast<std::uint32_t>(places_.size()));
 }
 
 void Wan::watch(int fd, std::uint32_t index) const {
@@ -249,50 +246,47 @@ void Wan::take_packets(std::size_t from) {
 
 // Those whose time has come, in order of time.
 void Wan::deliver() {
-    for (auto time = now();;) {
+    for (auto time = now() + early;;) {
         const auto next = std::min_element(pairs_.begin(), pairs_.end(),
                                            [](const Pair &a, const Pair &b) { return a.next() < b.next(); });
         if (next->next() > time) {
-            time = now();
+            time = now() + early;
             if (next->next() > time) return;
         }
         auto packet = std::move(next->under_way.front());
         next->under_way.pop_front();
         next->queued -= packet.bytes.size();
-        latest_ = std::max(latest_, time - packet.due);
+        latest_ = std::max(latest_, time - early - packet.due);
         const auto to = static_cast<std::size_t>(next - pairs_.begin()) % places_.size();
         (void)!::write(places_[to].fd, packet.bytes.data(), packet.bytes.size());
         if (spare_.size() < 4096) spare_.push_back(std::move(packet.bytes));
     }
 }
 
-void Wan::set_timer() {
+// Until the next packet is due, `longest` at most.
+Nanoseconds Wan::pause(Nanoseconds longest) const {
     Nanoseconds next = never;
     for (const auto &pair : pairs_)
         next = std::min(next, pair.next());
-    if (next == timer_at_) return;
-    timer_at_ = next;
-    itimerspec spec{};
-    if (next != never) spec.it_value = {next / 1'000'000'000, next % 1'000'000'000};
-    ::timerfd_settime(timer_, TFD_TIMER_ABSTIME, &spec, nullptr);
+    return std::clamp(next - now(), Nanoseconds{0}, longest);
 }
 
 void Wan::run() {
-    constexpr int look = 100; // ms between looks at the control file
+    constexpr Nanoseconds look = 100'000'000; // between looks at the control file
     auto looked = now();
     for (;;) {
-        set_timer();
+        const auto wait = pause(look);
+        const timespec timeout{wait / 1'000'000'000, wait % 1'000'000'000};
         std::array<epoll_event, 32> events{};
-        const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), look);
+        const int count =
+            ::epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &timeout, nullptr);
         for (int i = 0; i < count; ++i) {
             const auto index = events.at(static_cast<std::size_t>(i)).data.u32;
             if (index < places_.size()) take_packets(index);
-            if (index == places_.size() + 1) return;
-            std::uint64_t expired = 0;
-            if (index == places_.size() && ::read(timer_, &expired, sizeof expired) > 0) timer_at_ = never;
+            if (index == places_.size()) return; // a signal
         }
         deliver();
-        if (now() - looked > of_ms(look)) {
+        if (now() - looked > look) {
             read_control();
             looked = now();
         }
