@@ -39,6 +39,8 @@ Result<std::vector<probe::Sample>> read_matrices(const std::string &file, const 
     if (!json) return Error(json.error()).within(file);
     const auto federation = federation::read_federation(*json);
     if (!federation) return Error(federation.error()).within(file);
+    if (federation->links().empty())
+        return invalid(file + ": no links in it: bw_gbps and rtt_ms are both needed");
     std::vector<probe::Sample> samples;
     for (const auto &link : federation->links()) {
         probe::Sample sample{.from = federation->site(link.from).name,

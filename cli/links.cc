@@ -16,8 +16,10 @@ struct Given {
     std::string federation; // path; empty = the broker
     bool json = false, matrix = false;
     wire::MeasureRequest measure;
-    ImportRequest import;
+    ImportRequest imported;
 };
+
+int refuse(const Error &error) { return error.code == Errc::invalid ? misuse(error.what) : failure(error); }
 
 int show(const wire::LinksView &view, const Given &given) {
     if (given.json) return print_json(to_json(view));
@@ -28,7 +30,7 @@ int show(const wire::LinksView &view, const Given &given) {
 int list(const std::string &socket, const Given &given) {
     if (!given.federation.empty()) {
         const auto federation = read_federation_file(given.federation);
-        if (!federation) return failure(federation.error());
+        if (!federation) return refuse(federation.error());
         return show(links_of(*federation, util::SystemClock().now()), given);
     }
     const auto view = wire::Client(socket).links();
@@ -40,10 +42,10 @@ int measure(const std::string &socket, const Given &given) {
     return view ? show(*view, given) : failure(view.error());
 }
 
-int import(const std::string &socket, const Given &given) {
-    const auto samples = read_samples(given.import);
-    if (!samples) return failure(samples.error());
-    if (given.import.dry_run) {
+int take(const std::string &socket, const Given &given) {
+    const auto samples = read_samples(given.imported);
+    if (!samples) return refuse(samples.error());
+    if (given.imported.dry_run) {
         print(sample_list(*samples));
         return success;
     }
@@ -60,31 +62,30 @@ void add_measure(CLI::App &links, Context &context, const std::shared_ptr<Given>
     measure->add_option("TO", given->measure.to, "another")->required();
     measure->add_flag("--json", given->json, "print JSON");
     measure->callback([&context, given] {
-        context.run = [&context, given] {
-            return spider::cli::measure(wire::socket_path(context.socket), *given);
-        };
+        context.run = [&context, given] { return cli::measure(wire::socket_path(context.socket), *given); };
     });
 }
 
 void add_import(CLI::App &links, Context &context, const std::shared_ptr<Given> &given) {
-    auto &request = given->import;
-    auto *import =
+    auto &request = given->imported;
+    auto *command =
         links.add_subcommand("import", "Take measurements of iperf3, perfSONAR, or a list or matrix");
-    import->add_option("FILE", request.files, "results; \"-\" is standard input")->required();
-    import->add_option("--format", request.format,
-                       "iperf3, pscheduler, csv, toml or federation (default: by what is in it)");
-    import->add_option("--from", request.from, "the site that a file's sender is at");
-    import->add_option("--to", request.to, "the site that its receiver is at");
-    import->add_option("--site", request.sites,
-                       "HOST=SITE: the site of a host that a file names; may be repeated");
-    import->add_option("--at", request.at,
-                       "when it was measured, for files that do not say: YYYY-MM-DDTHH:MM:SSZ");
-    import->add_flag("--dry-run", request.dry_run, "show what would be taken");
-    import->callback([&context, given] {
-        context.run = [&context, given] { return spider::cli::import(wire::socket_path(context.socket), *given);
-};
-} // namespace
-);
+    command->add_option("FILE", request.files, "results; \"-\" is standard input")->required();
+    command->add_option("--format", request.format,
+                        "iperf3, pscheduler, csv, toml or federation (default: by what is in it)");
+    command->add_option("--from", request.from, "the site that a file's sender is at");
+    command->add_option("--to", request.to, "the site that its receiver is at");
+    command
+        ->add_option("--site", request.sites,
+                     "HOST=SITE: the site of a host that a file names; may be repeated")
+        ->allow_extra_args(false);
+    command->add_option("--at", request.at,
+                        "when it was measured, for files that do not say: YYYY-MM-DDTHH:MM:SSZ");
+    command->add_flag("--dry-run", request.dry_run, "show what would be taken");
+    command->callback([&context, given] {
+        context.run = [&context, given] { return take(wire::socket_path(context.socket), *given); };
+    } // namespace
+    );
 } // namespace spider::cli
 
 } // namespace

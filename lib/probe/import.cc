@@ -64,10 +64,10 @@ const Sample *way_back(const std::vector<Sample> &one_way, const Sample &forth) 
     return found == one_way.end() ? nullptr : &*found;
 }
 
-// "+01:00", "-0530", "Z", "".
+// "+01:00", "-0530", "Z".
 std::optional<Seconds> offset_of(std::string_view text) {
-    if (text.empty() || text == "Z" || text == "z") return 0;
-    if (text.front() != '+' && text.front() != '-') return std::nullopt;
+    if (text == "Z" || text == "z") return 0;
+    if (text.empty() || (text.front() != '+' && text.front() != '-')) return std::nullopt;
     std::string digits(text.substr(1));
     std::erase(digits, ':');
     const auto number = util::to_int(digits);
@@ -94,7 +94,22 @@ std::optional<Seconds> time_of(std::string_view text) {
             ++rest;
     const auto offset = offset_of(rest);
     if (!offset) return std::nullopt;
-    return static_cast<Seconds>(::timegm(&parts)) - *offset;
+    const int day = parts.tm_mday; // timegm() makes the 3rd of March of the 31st of February
+    const auto at = static_cast<Seconds>(::timegm(&parts)) - *offset;
+    return parts.tm_mday == day ? std::optional(at) : std::nullopt;
+}
+
+int count_of(const std::optional<double> &value) {
+    constexpr double most = 2e9;
+    return value && std::isfinite(*value) ? static_cast<int>(std::clamp(*value, 0.0, most)) : 0;
+}
+
+Result<void> not_limited(double gbps, double limit_bits) {
+    constexpr double nearly = 0.9;
+    const auto limit = limit_bits * 1e-9;
+    if (!(limit > 0) || gbps < nearly * limit) return {};
+    return invalid("the test was told to send no faster than " + util::number(limit, 4) +
+                   " Gbit/s: that is no bandwidth of the link");
 }
 
 Result<double> measured(double value, std::string_view what) {
@@ -121,9 +136,8 @@ Result<std::pair<std::string, std::string>> ends_of(const std::string &from_host
 Result<void> Importer::add(const std::string &file, std::string_view text) {
     const auto found = read(file, text, options_);
     if (!found) return found.error();
-    for (const auto &samples : {found->samples, found->one_way})
-        for (const auto &sample : samples)
-            if (auto good = plausible(sample); !good) return std::move(good).error().within(file);
+    for (const auto &sample : found->samples)
+        if (auto good = plausible(sample); !good) return std::move(good).error().within(file);
     if (found->samples.empty() && found->one_way.empty()) return invalid(file + ": no measurement in it");
     samples_.insert(samples_.end(), found->samples.begin(), found->samples.end());
     one_way_.insert(one_way_.end(), found->one_way.begin(), found->one_way.end());
@@ -143,6 +157,9 @@ Result<std::vector<Sample>> Importer::samples() const {
         trip.rtt_min_ms += back->rtt_min_ms;
         trip.rtt_ms += back->rtt_ms;
         trip.rtt_p95_ms += back->rtt_p95_ms;
+        if (auto good = measured(trip.rtt_ms, "a round trip in ms"); !good) return std::move(good).error();
+        trip.rtt_min_ms = std::max(trip.rtt_min_ms, 0.0);
+        if (auto good = plausible(trip); !good) return std::move(good).error();
         all.push_back(trip);
     }
     return all;

@@ -22,6 +22,12 @@ Result<Imported> read_toml(const std::string &file, std::string_view text, const
 Result<std::pair<std::string, std::string>> ends_of(const std::string &from_host, const std::string &to_host,
                                                     const ImportOptions &options);
 
+// A count, as far as it is one.
+int count_of(const std::optional<double> &value);
+
+// Errc::invalid when a test was told to send no faster, and did: that is no bandwidth of the link.
+Result<void> not_limited(double gbps, double limit_bits);
+
 // A number that no measurement gives is refused by name: 0, negative, not a number.
 Result<double> measured(double value, std::string_view what);
 

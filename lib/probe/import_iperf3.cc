@@ -20,17 +20,7 @@ double low_of(const Json &json, std::string_view sum) {
     }
     if (rates.empty()) return 0;
     std::sort(rates.begin(), rates.end());
-    return rates[rates.size() / 10];
-}
-
-// The least of the sender's TCP, in ms: a loaded link's queue is in the mean. 0 = not given.
-double round_trip_of(const Json &end) {
-    double least = 0;
-    for (const auto &stream : model::at(end, "streams")) {
-        const auto micros = model::number_at(model::at(stream, "sender"), "min_rtt").value_or(0);
-        if (micros > 0 && (least <= 0 || micros / 1e3 < least)) least = micros / 1e3;
-    }
-    return least;
+    return rates[(rates.size() - 1) / 10];
 }
 
 struct Direction {
@@ -46,7 +36,8 @@ Result<Sample> sample_of(const Json &json, const Direction &direction, const Sam
     const auto rate = model::number_at(received, "bits_per_second");
     if (!rate)
         return Error{Errc::invalid, "end: " + std::string(direction.received) + ": bits_per_second: missing"};
-    auto gbps = measured(*rate / bits_per_gbit, "a bandwidth in Gbit/s");
+    const auto lost = model::number_at(received, "lost_percent").value_or(0); // of UDP
+    auto gbps = measured(*rate / bits_per_gbit * (1 - lost / 100), "a bandwidth in Gbit/s");
     if (!gbps) return std::move(gbps).error();
     sample.gbps = *gbps;
     sample.gbps_low = low_of(json, direction.interval);
@@ -66,43 +57,40 @@ Result<Sample> common_of(const Json &json, const ImportOptions &options) {
     Sample sample{.from = ends->first, .to = ends->second, .source = Source::iperf3};
     sample.at = model::number_at(model::at(start, "timestamp"), "timesecs").value_or(options.at);
     if (sample.at <= 0) return Error{Errc::invalid, no_time};
-    sample.streams =
-        static_cast<int>(std::clamp(model::number_at(test, "num_streams").value_or(0), 0.0, 1e6));
+    sample.streams = count_of(model::number_at(test, "num_streams"));
     sample.congestion = model::text_at(model::at(json, "end"), "sender_tcp_congestion");
     return sample;
 }
 
 } // namespace
 
-// The client is `from`; with --reverse the server sends.
+// The client is `from`; with --reverse the server sends. Its round trips are those of a full link, with the
+// queue that the test itself made: they are not taken.
 Result<Imported> read_iperf3(const Json &json, const ImportOptions &options) {
     if (const auto error = model::text_at(json, "error"); !error.empty())
         return Error{Errc::invalid, "the test failed: " + error};
-    if (!model::at(json, "end").is_object())
-        return Error{Errc::invalid, "end: missing; is this from iperf3 --json?"};
+    const auto &end = model::at(json, "end"), &start = model::at(json, "start");
+    if (!end.is_object()) return Error{Errc::invalid, "end: missing; is this from iperf3 --json?"};
+    if (start.contains("accepted_connection"))
+        return Error{Errc::invalid, "it is the server's file; import the client's"};
     const auto common = common_of(json, options);
     if (!common) return common.error();
-    const auto &test = model::at(model::at(json, "start"), "test_start");
-    const bool udp = model::text_at(test, "protocol") == "UDP";
+    const auto &test = model::at(start, "test_start");
     const bool reverse = model::number_at(test, "reverse").value_or(0) != 0;
-    const bool both = model::number_at(test, "bidir").value_or(0) != 0;
-    const bool has_received = model::at(model::at(json, "end"), "sum_received").is_object();
-    const std::string_view received = udp && !has_received ? "sum" : "sum_received";
+    const std::string_view received = model::at(end, "sum_received").is_object() ? "sum_received" : "sum";
     Imported found;
     auto forth = sample_of(json, {received, "sum_sent", "sum", reverse}, *common);
     if (!forth) return std::move(forth).error();
-    const auto trip = udp ? 0 : round_trip_of(model::at(json, "end"));
-    forth->rtt_min_ms = forth->rtt_ms = trip;
-    auto back = Result<Sample>(
-        Sample{.from = forth->to, .to = forth->from, .source = Source::iperf3, .at = forth->at});
-    if (both)
-        back = sample_of(json,
-                         {"sum_received_bidir_reverse", "sum_sent_bidir_reverse", "sum_bidir_reverse", true},
-                         *common);
-    if (!back) return std::move(back).error();
-    back->rtt_min_ms = back->rtt_ms = trip;
-    if (both) forth->gbps_both = forth->gbps, back->gbps_both = back->gbps;
-    if (both || trip > 0) found.samples.push_back(*back);
+    if (auto free = not_limited(forth->gbps, model::number_at(test, "target_bitrate").value_or(0)); !free)
+        return std::move(free).error();
+    if (model::at(end, "sum_received_bidir_reverse").is_object()) { // 3.12 says so nowhere else
+        auto back = sample_of(
+            json, {"sum_received_bidir_reverse", "sum_sent_bidir_reverse", "sum_bidir_reverse", true},
+            *common);
+        if (!back) return std::move(back).error();
+        forth->gbps_both = forth->gbps, back->gbps_both = back->gbps;
+        found.samples.push_back(*back);
+    }
     found.samples.push_back(*forth);
     return found;
 }

@@ -36,13 +36,14 @@ std::optional<double> milliseconds_of(const std::string &text) {
 
 Result<Sample> read_throughput(const Json &result, Sample sample) {
     const auto &summary = model::at(model::at(result, "summary"), "summary");
-    const auto bits = model::number_at(summary, "throughput-bits");
+    auto bits = model::number_at(summary, "receiver-throughput-bits"); // what arrived, where it is told
+    if (!bits) bits = model::number_at(summary, "throughput-bits");
     if (!bits) return invalid("summary: throughput-bits: missing");
     auto gbps = measured(*bits / bits_per_gbit, "a bandwidth in Gbit/s");
     if (!gbps) return std::move(gbps).error();
     sample.gbps = *gbps;
     sample.bytes = model::number_at(summary, "throughput-bytes").value_or(0);
-    sample.retransmits = static_cast<std::int64_t>(model::number_at(summary, "retransmits").value_or(0));
+    sample.retransmits = count_of(model::number_at(summary, "retransmits"));
     const auto &streams = model::at(model::at(result, "summary"), "streams");
     if (streams.is_array())
         sample.streams = static_cast<int>(std::min<std::size_t>(streams.size(), 1'000'000));
@@ -53,7 +54,7 @@ Result<Sample> read_throughput(const Json &result, Sample sample) {
         if (rate && !model::bool_at(one, "omitted")) rates.push_back(*rate / bits_per_gbit);
     }
     std::sort(rates.begin(), rates.end());
-    if (!rates.empty()) sample.gbps_low = rates[rates.size() / 10];
+    if (!rates.empty()) sample.gbps_low = rates[(rates.size() - 1) / 10];
     return sample;
 }
 
@@ -88,15 +89,14 @@ Result<Sample> read_latency(const Json &result, Sample sample) {
             packets += *number;
         }
     if (counts.empty()) return invalid("histogram-latency: missing or empty; did no packet arrive?");
-    auto least = measured(counts.begin()->first, "a latency in ms (are the clocks synchronized?)");
-    if (!least) return std::move(least).error();
     const auto quantile = [&](double share) {
         double seen = 0;
         for (const auto &[ms, count] : counts)
             if (seen += count; seen >= share * packets) return ms;
         return counts.rbegin()->first;
     };
-    sample.rtt_min_ms = *least;
+    sample.rtt_min_ms =
+        counts.begin()->first; // below 0 where the clocks differ: both directions sum to the truth
     sample.rtt_ms = quantile(0.5);
     sample.rtt_p95_ms = quantile(0.95);
     return sample;
@@ -117,8 +117,8 @@ Seconds time_in(const Json &json, const ImportOptions &options) {
 }
 
 Result<Imported> read_record(const Json &json, const ImportOptions &options) {
-    const bool bare = !model::at(json, "result").is_object();
-    const auto &result = bare ? json : model::at(json, "result");
+    const auto &merged = model::at(json, "result-merged"), &archived = model::at(json, "result");
+    const auto &result = archived.is_object() ? archived : merged.is_object() ? merged : json;
     if (!model::bool_at(result, "succeeded", false))
         return invalid("the test did not succeed" + (model::text_at(result, "error").empty()
                                                          ? std::string()
@@ -142,6 +142,8 @@ Result<Imported> read_record(const Json &json, const ImportOptions &options) {
     }
     auto read = result.contains("summary") ? read_throughput(result, sample) : read_rtt(result, sample);
     if (!read) return std::move(read).error();
+    if (auto free = not_limited(read->gbps, model::number_at(spec, "bandwidth").value_or(0)); !free)
+        return std::move(free).error();
     found.samples.push_back(*read);
     if (!result.contains("summary")) { // a round trip is that of both directions
         std::swap(sample.from, sample.to);
