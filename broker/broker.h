@@ -108,6 +108,8 @@ class Broker {
     [[nodiscard]] slurm::Call call_for(const Job &job, const coalloc::Act &act, const slurm::Api &api) const;
     [[nodiscard]] bool knows_master(const Job &job) const;
     Result<std::string> word_for(const Job &job);
+    [[nodiscard]] std::string first_nodes(const Job &job) const;
+    void take_seen(const Job &job, const slurm::JobView &view);
     void ask_part(const Job &job, std::size_t index, const std::string &verb, const slurm::Call &call,
                   Seconds timeout, Took took);
     std::int64_t begin_effect(const Effect &effect);

@@ -2,10 +2,14 @@
 // Broker: what is done to parts at their sites, always as their owner. Every act may be repeated.
 #include "broker/broker.h"
 
+#include "broker/link_check.h"
 #include "broker/translate.h"
 #include "launch/part_script.h"
+#include "probe/link_check.h"
+#include "util/comment.h"
 #include "util/hostlist.h"
 #include "util/log.h"
+#include "util/text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -156,9 +160,10 @@ void Broker::take_view(Job &job, std::size_t index, Seconds asked_at, Result<slu
     auto view = reply ? line->api->read_job(*reply) : Result<slurm::JobView>(std::move(reply).error());
     auto before = part;
     const auto now = clock_.now();
-    if (view)
+    if (view) {
         coalloc::see(job, index, sight_of(*view), now);
-    else if (view.error().code == Errc::not_found)
+        if (coalloc::over(part.state) && !coalloc::over(before.state)) take_seen(job, *view);
+    } else if (view.error().code == Errc::not_found)
         coalloc::see_gone(job, index, now);
     else
         coalloc::see_nothing(job, index, view.error().what, now);
@@ -271,7 +276,31 @@ Result<std::string> Broker::word_for(const Job &job) {
     // Jobs that run at the same time get different ports, and so do a job's attempts.
     const auto ports = config_.port_high - config_.port_low + 1;
     const auto number = job.sequence + (job.attempt - 1) * port_stride;
-    return address + "/" + std::to_string(config_.port_low + number % ports);
+    return address + "/" + std::to_string(config_.port_low + number % ports) + first_nodes(job);
+}
+
+// "/s1@10.77.1.1,s2@10.78.1.1": where the parts look at their links from; empty when they do not.
+std::string Broker::first_nodes(const Job &job) const {
+    if (check_text(job).empty()) return {};
+    std::vector<std::string> words;
+    for (const auto &part : job.parts) {
+        const auto hosts = util::expand_hostlist(part.hosts);
+        if (!hosts || hosts->empty()) continue; // that part's links stay unchecked
+        auto address = hosts->front();
+        if (const auto found = sites_.lines().find(part.site); found != sites_.lines().end())
+            address = address_of(found->second.config, found->second.nodes, address);
+        words.push_back(part.site + "@" + address);
+    }
+    return "/" + util::join(words, ",");
+}
+
+// What the part saw of its links before it ended for them.
+void Broker::take_seen(const Job &job, const slurm::JobView &view) {
+    const auto mark = util::parse_comment(view.comment);
+    if (!mark || mark->seen.empty() || mark->job != job.id || mark->attempt != job.attempt) return;
+    const auto samples = probe::parse_seen(mark->seen, clock_.now());
+    const auto taken = samples ? links_.take(*samples) : Result<void>(samples.error());
+    if (!taken) util::log_warning("job " + job.id + ": what it saw of its links: " + taken.error().what);
 }
 
 } // namespace spider::broker

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "broker/translate.h"
 
+#include "broker/link_check.h"
 #include "launch/environment.h"
 #include "launch/part_script.h"
 #include "util/comment.h"
@@ -92,6 +93,8 @@ wire::Pairs home_environment(const coalloc::Job &job, const SiteConfig &home, co
                              std::to_string(launch::size_of(job.plan, part).tasks_per_node));
     environment.emplace_back("SLURM_SPIDERFLOW_PATIENCE", std::to_string(static_cast<int>(policy.patience)));
     if (!home.interface.empty()) environment.emplace_back(interface_carrier, home.interface);
+    if (auto check = check_text(job); !check.empty())
+        environment.emplace_back(check_carrier, std::move(check));
     return environment;
 }
 
@@ -133,6 +136,7 @@ wire::Pairs part_environment(const coalloc::Job &job, const Part &part, const Si
         variables[name] = value;
     variables["SLURM_SPIDERFLOW_PATIENCE"] = std::to_string(static_cast<int>(policy.patience));
     if (!site.interface.empty()) variables[interface_carrier] = site.interface;
+    if (auto check = check_text(job); !check.empty()) variables[check_carrier] = std::move(check);
     // As sbatch itself sets it for --gpus-per-task.
     if (job.options.count("gpus-per-task")) variables["SLURM_GPUS_PER_TASK"] = "1";
     // slurmrestd takes no SPANK options; srun inside the job reads such a variable as "--spiderflow"

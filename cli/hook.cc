@@ -2,6 +2,7 @@
 // The plugin's helper: runs inside sbatch as the user, speaks by lines on standard input and output.
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/hook_check.h"
 #include "cli/hook_lines.h"
 #include "cli/placing.h"
 #include "plan/summary.h"
@@ -83,6 +84,9 @@ void add_hook(CLI::App &app, Context &context) {
         context.run = [&context, given] {
             return place_hook(wire::socket_path(context.socket), given->job, given->submitter);
         };
+    });
+    hook->add_subcommand("check", "Look at the links, in a batch step")->callback([&context] {
+        context.run = [] { return check_hook(); };
     });
     auto *drop = hook->add_subcommand("drop", "The plan is not needed");
     drop->add_option("job", given->job, "Federated job")->required();

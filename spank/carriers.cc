@@ -191,8 +191,9 @@ Result<Carriers> read_carriers(const Lookup &variable) {
 }
 
 Result<Master> parse_master(std::string_view word) {
-    const auto slash = word.rfind('/');
-    const auto port = slash == std::string_view::npos ? std::nullopt : to_number(word.substr(slash + 1));
+    const auto slash = word.find('/');
+    const auto rest = slash == std::string_view::npos ? std::string_view() : word.substr(slash + 1);
+    const auto port = to_number(rest.substr(0, rest.find('/')));
     if (!port || *port < 1 || *port > 65535 || slash == 0 || word.find(' ') != std::string_view::npos)
         return bad(carrier::master, std::string(word), "ADDRESS/PORT");
     return Master{std::string(word.substr(0, slash)), *port};

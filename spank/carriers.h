@@ -41,11 +41,12 @@ inline constexpr const char *arguments = "SLURM_SPIDERFLOW_ARGS";
 inline constexpr const char *file = "SLURM_SPIDERFLOW_FILE_"; // and a number from 1
 inline constexpr const char *single_gpu_view = "SLURM_SPIDERFLOW_SINGLE_GPU_VIEW";
 inline constexpr const char *interface = "SLURM_SPIDERFLOW_IFNAME";
+inline constexpr const char *check = "SLURM_SPIDERFLOW_CHECK"; // of the links; for the batch step alone
 inline constexpr const char *prefix = "SLURM_SPIDERFLOW_";
 inline constexpr const char *all[] = {
-    job,    attempt,     site,          world,           tp,       pp,         dp,       slots,  layers,
-    depths, micro_batch, micro_batches, recompute,       patience, node_ranks, nnodes,   master, local_job,
-    submit, master_site, trainer,       single_gpu_view, launcher, arguments,  interface};
+    job,    attempt,     site,          world,           tp,       pp,         dp,        slots,  layers,
+    depths, micro_batch, micro_batches, recompute,       patience, node_ranks, nnodes,    master, local_job,
+    submit, master_site, trainer,       single_gpu_view, launcher, arguments,  interface, check};
 } // namespace carrier
 
 // One tensor-parallel group: member `dp` of stage `stage`; TP tasks of one node.
@@ -98,7 +99,8 @@ using Lookup = std::function<std::optional<std::string>(const char *name)>;
 
 // The error names the variable, what it held and what was expected.
 Result<Carriers> read_carriers(const Lookup &variable);
-Result<Master> parse_master(std::string_view word); // "10.77.1.1/29501"
-int read_patience(const Lookup &variable);          // seconds; 300 when absent or not a number
+// "10.77.1.1/29501", what follows a further "/" is for the look at the links.
+Result<Master> parse_master(std::string_view word);
+int read_patience(const Lookup &variable); // seconds; 300 when absent or not a number
 
 } // namespace spider::spank

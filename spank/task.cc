@@ -2,6 +2,7 @@
 #include "spank/task.h"
 
 #include "spank/carriers.h"
+#include "spank/check.h"
 #include "spank/files.h"
 #include "spank/interface.h"
 #include "spank/rank.h"
@@ -143,6 +144,32 @@ void count_attempts(spank_t spank, int attempt) {
         ::spank_unsetenv(spank, restart_variable);
 }
 
+// What was seen goes into the job's comment, where the broker reads it; then the batch step ends.
+[[noreturn]] void end_for_links(const Settings &settings, const std::string &job, std::uint32_t here,
+                                const CheckedLinks &checked) {
+    std::string trouble;
+    const auto line = look_at(find_command("squeue", settings.bindir), here, trouble);
+    const auto bar = line.find('|');
+    if (bar != std::string::npos)
+        if (const auto comment = with_seen(line.substr(bar + 1), checked.seen); !comment.empty())
+            (void)util::run({.argv = {find_command("scontrol", settings.bindir), "update",
+                                      "JobId=" + std::to_string(here), "Comment=" + comment},
+                             .deadline = look_deadline});
+    fail(job, checked.say.back());
+}
+
+void look_at_links(spank_t spank, const Settings &settings, const Carriers &carriers, const std::string &word,
+                   std::uint32_t here) {
+    const auto check = variable(spank, carrier::check);
+    if (!check) return;
+    ::spank_unsetenv(spank, carrier::check);
+    const auto checked = check_links(settings, carriers.site, word, *check);
+    const auto spoken = checked.say.size() - (checked.stop ? 1 : 0);
+    for (std::size_t i = 0; i < spoken; ++i)
+        ::dprintf(STDERR_FILENO, "spiderflow: job %s: %s\n", carriers.job.c_str(), checked.say[i].c_str());
+    if (checked.stop) end_for_links(settings, carriers.job, here, checked);
+}
+
 void before_batch_script(spank_t spank, const Settings &settings, const std::string &job) {
     const auto here = item(spank, S_JOB_ID);
     const auto carriers = read_carriers(lookup(spank));
@@ -150,8 +177,10 @@ void before_batch_script(spank_t spank, const Settings &settings, const std::str
     const auto patience = read_patience(lookup(spank)) + grace;
     const Self self{job, carriers->attempt, own_run(spank)};
     const auto word = wait_for_word(settings, self, here, patience);
-    if (const auto master = parse_master(word); !master) fail(job, master.error().what);
-    ::spank_setenv(spank, carrier::master, word.c_str(), 1);
+    const auto master = parse_master(word);
+    if (!master) fail(job, master.error().what);
+    look_at_links(spank, settings, *carriers, word, here);
+    ::spank_setenv(spank, carrier::master, (master->address + "/" + std::to_string(master->port)).c_str(), 1);
     ::spank_setenv(spank, carrier::local_job, std::to_string(here).c_str(), 1);
     // sbatch keeps the count of the user's own --ntasks-per-node, and srun would leave nodes out for it.
     for (const char *name : {"SLURM_NTASKS", "SLURM_NPROCS"})

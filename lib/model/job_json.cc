@@ -87,7 +87,9 @@ Json to_json(const JobSpec &spec) {
             {"even_layers", spec.even_layers ? Json(*spec.even_layers) : Json()},
             {"launcher", name(spec.launcher)},
             {"stage", spec.travelling},
-            {"single_gpu_view", spec.single_gpu_view}};
+            {"single_gpu_view", spec.single_gpu_view},
+            {"check_links", name(spec.check_links)},
+            {"check_factor", spec.check_factor}};
 }
 
 Result<JobSpec> job_spec_from_json(const Json &json) {
@@ -107,6 +109,8 @@ Result<JobSpec> job_spec_from_json(const Json &json) {
     spec.objective = fields.choice_or("objective", spec.objective, objective_named);
     spec.on_failure = fields.choice_or("on_failure", spec.on_failure, on_failure_named);
     spec.attempts = fields.integer_or("attempts", spec.attempts, 1);
+    spec.check_links = fields.choice_or("check_links", spec.check_links, link_checking_named);
+    spec.check_factor = fields.real_or("check_factor", spec.check_factor, 1);
     spec.sync = fields.text_or("sync", spec.sync);
     spec.sites = fields.texts_or_none("sites");
     spec.tp = read_fixed(fields, "tp");

@@ -14,6 +14,7 @@ enum class Trainer { plain, megatron, torchtitan, deepspeed, nanotron, torchrun 
 enum class Launcher { srun, torchrun }; // a task for each GPU, or for each node
 enum class Precision { bf16, fp16, fp32 };
 enum class OnFailure { cancel, retry, replan };
+enum class LinkChecking { no, warn, replan }; // before training starts, by the parts themselves
 enum class Objective { jct, throughput };
 enum class Sends { async, blocking }; // whether a stage goes on while its activations travel
 
@@ -57,6 +58,8 @@ struct JobSpec {
     Launcher launcher = Launcher::srun;  // Trainer::torchrun implies its own
     std::vector<std::string> travelling; // paths below the working directory that go with the parts
     bool single_gpu_view = false;        // each task sees its own GPU as device 0
+    LinkChecking check_links = LinkChecking::no;
+    double check_factor = 2; // a link worse than planned by so much is told, or planned anew
     bool operator==(const JobSpec &) const = default;
 };
 

@@ -28,6 +28,11 @@ constexpr std::array precisions{
     Word<Precision>{Precision::fp16, "fp16"},
     Word<Precision>{Precision::fp32, "fp32"},
 };
+constexpr std::array checkings{
+    Word<LinkChecking>{LinkChecking::no, "no"},
+    Word<LinkChecking>{LinkChecking::warn, "warn"},
+    Word<LinkChecking>{LinkChecking::replan, "replan"},
+};
 constexpr std::array failures{
     Word<OnFailure>{OnFailure::cancel, "cancel"},
     Word<OnFailure>{OnFailure::retry, "retry"},
@@ -76,6 +81,7 @@ std::string_view name(Trainer value) { return text_of(trainers, value); }
 std::string_view name(Launcher value) { return text_of(launchers, value); }
 std::string_view name(Precision value) { return text_of(precisions, value); }
 std::string_view name(OnFailure value) { return text_of(failures, value); }
+std::string_view name(LinkChecking value) { return text_of(checkings, value); }
 std::string_view name(Recompute value) { return text_of(recomputes, value); }
 std::string_view name(Objective value) { return text_of(objectives, value); }
 std::string_view name(Sends value) { return text_of(sendings, value); }
@@ -86,6 +92,7 @@ std::optional<Trainer> trainer_named(std::string_view text) { return value_of(tr
 std::optional<Launcher> launcher_named(std::string_view text) { return value_of(launchers, text); }
 std::optional<Precision> precision_named(std::string_view text) { return value_of(precisions, text); }
 std::optional<OnFailure> on_failure_named(std::string_view text) { return value_of(failures, text); }
+std::optional<LinkChecking> link_checking_named(std::string_view text) { return value_of(checkings, text); }
 std::optional<Recompute> recompute_named(std::string_view text) { return value_of(recomputes, text); }
 std::optional<Objective> objective_named(std::string_view text) { return value_of(objectives, text); }
 std::optional<Sends> sends_named(std::string_view text) { return value_of(sendings, text); }

@@ -97,6 +97,19 @@ std::string set_recompute(JobSpec &spec, const std::string &text) {
     return set_word(spec.recompute, recompute_named(text), "auto, none, selective or full");
 }
 
+std::string set_checking(JobSpec &spec, const std::string &text) {
+    auto said = set_word(spec.check_links, link_checking_named(text), "no, warn or replan");
+    if (said.empty() && spec.check_links == LinkChecking::replan) spec.on_failure = OnFailure::replan;
+    return said;
+}
+
+std::string set_check_factor(JobSpec &spec, const std::string &text) {
+    const auto value = util::to_double(text);
+    if (!value || *value <= 1 || *value > 100) return "expected a number above 1, at most 100";
+    spec.check_factor = *value;
+    return {};
+}
+
 constexpr std::array keys{
     Key{"model",
         [](JobSpec &spec, const std::string &text) {
@@ -131,6 +144,8 @@ constexpr std::array keys{
         [](JobSpec &spec, const std::string &text) {
             return set_word(spec.on_failure, on_failure_named(text), "cancel, retry or replan");
         }},
+    Key{"check_links", set_checking},
+    Key{"check_factor", set_check_factor},
     Key{"attempts", [](JobSpec &spec, const std::string &text) { return set_count(spec.attempts, text); }},
     Key{"tp", [](JobSpec &spec, const std::string &text) { return set_count(spec.tp, text); }},
     Key{"pp", [](JobSpec &spec, const std::string &text) { return set_count(spec.pp, text); }},
@@ -226,6 +241,8 @@ Result<JobSpec> read_spec(std::string_view text, std::string_view defaults, cons
     if (spec.global_batch % spec.micro_batch != 0)
         return missing("gbs=" + std::to_string(spec.global_batch) +
                        " is not a multiple of mbs=" + std::to_string(spec.micro_batch));
+    if (spec.check_links == LinkChecking::replan && spec.on_failure != OnFailure::replan)
+        return missing("check_links=replan needs on_failure=replan, which is then the default");
     if (auto model = read_model(spec, directory); !model) return std::move(model).error();
     return spec;
 }

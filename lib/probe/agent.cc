@@ -59,6 +59,7 @@ struct Agent::State {
     std::shared_ptr<Target> target;
     std::condition_variable left;
     int threads = 0;
+    int tests = 0; // that others have made towards this agent, to their good end
 };
 
 Agent::Agent(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -72,6 +73,11 @@ Result<Agent> Agent::open(AgentConfig config) {
     auto state = std::make_unique<State>(std::move(config));
     state->listener = std::move(*listener);
     return Agent(std::move(state));
+}
+
+int Agent::measured() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->tests;
 }
 
 int Agent::port() const { return address_of(state_->listener.get()).port(); }
@@ -202,6 +208,7 @@ Result<void> Agent::State::be_target(Channel &control, const Json &request, cons
     {
         const std::lock_guard lock(mutex);
         target.reset();
+        tests += served ? 1 : 0;
     }
     carried(test->carried(), "measured by " + from + " of site '" + control.peer() + "'", served);
     return served;

@@ -19,6 +19,7 @@ class Agent {
     void run(int stop);              // until that descriptor can be read, and all connections are closed
     void reload(AgentConfig config); // from any thread; `listen` stays as it was
     [[nodiscard]] int port() const;
+    [[nodiscard]] int measured() const;       // how many tests others have made towards it, to their good end
     [[nodiscard]] std::string status() const; // one line for people
 
   private:

@@ -24,7 +24,7 @@ bool read_part(std::string_view text, Comment &comment) {
     return read_count(text.substr(slash + 1), comment.attempt);
 }
 
-// "go=10.77.1.1/29501", "run=1", "back=0".
+// "go=10.77.1.1/29501", "run=1", "back=0", "seen=s1>s2@0.01@25".
 bool read_order(std::string_view text, Comment &comment) {
     const auto equal = text.find('=');
     if (equal == std::string_view::npos) return false;
@@ -32,6 +32,10 @@ bool read_order(std::string_view text, Comment &comment) {
     const auto value = text.substr(equal + 1);
     if (key == "go") {
         comment.word = std::string(value);
+        return true;
+    }
+    if (key == "seen") {
+        comment.seen = std::string(value);
         return true;
     }
     if (key == "run") return read_count(value, comment.run);
@@ -46,6 +50,7 @@ std::string to_text(const Comment &comment) {
     text += std::string(mark) + comment.job + "/" + std::to_string(comment.attempt);
     if (!comment.word.empty()) text += " go=" + comment.word + " run=" + std::to_string(comment.run);
     if (comment.back) text += " back=" + std::to_string(*comment.back);
+    if (!comment.seen.empty()) text += " seen=" + comment.seen;
     return text;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The comment of a part: "<user's own> spiderflow=<job>/<attempt>[ go=<address>/<port> run=<N>][ back=<N>]".
+// The comment of a part: "<user's own> spiderflow=<job>/<attempt>[ go=<address>/<port> run=<N>][ back=<N>]
+// [ seen=<links>]".
 // It finds the part again (broker, helper) and tells its batch step (plugin) to begin or to give its GPUs
 // back. N is Slurm's restart count of the run that is meant: an older or a later run of the job does not
 // obey.
@@ -17,7 +18,8 @@ struct Comment {
     int attempt = 0;
     int run = 0;             // for which the word is meant; 0 without a word
     std::optional<int> back; // the run that is to give its GPUs back
-    std::string word;        // "<address>/<port>" once the broker has given it
+    std::string word;        // "<address>/<port>[/<site>@<address>,…]" once the broker has given it
+    std::string seen;        // by the part: links that are much worse than planned
     bool operator==(const Comment &) const = default;
 };
 

@@ -89,10 +89,40 @@ class LinksOverSites(OwnSites):
             self.assertAlmostEqual(link["rtt_ms"], 2 * self.wan.links[ends].delay_ms, delta=2)
         plan = self.plan()
         self.assertEqual(self.parts(plan), ["s1", "s2"])
-        self.assertEqual({(link["from"], link["to"]) for link in plan["links"] if link["used"]}, {("s1", "s2"), ("s2", "s1")})
+        used = {(link["from"], link["to"]) for link in plan["links"] if link["used"]}
+        self.assertEqual(used, {("s1", "s2"), ("s2", "s1")})
         self.degrade()
         self.reserve()
         self.forget()
+
+    def test_a_job_looks_at_its_links_and_is_planned_anew(self):
+        """The way between compute nodes gets slow after it was measured: only the job itself can see that."""
+        addresses = {site.name: {"addresses": {site.nodes[0].name: self.wan.address(site.name)}} for site in self.bed.sites}
+        now = int(time.time())
+        self.begin(sites=addresses, max_age=3600)
+        file = self.write("known.csv", "from,to,gbps,rtt_ms,at\n" + "".join(
+            f"{a},{b},{0.09 if {a, b} == {'s1', 's2'} else 0.04},{10 if {a, b} == {'s1', 's2'} else 20},{now}\n"
+            for a, b in itertools.permutations(("s1", "s2", "s3"), 2)))
+        self.assertEqual(self.cli("links", "import", file, user="root").returncode, 0)
+        self.wan.set(self.both("s1", "s2", self.GOOD))
+        self.assertEqual(self.looked("warn"), (["s1", "s2"], 1, ""))
+        self.wan.set(self.both("s1", "s2", Link(5, 10)))
+        sites, attempt, said = self.looked("warn")
+        self.assertEqual((sites, attempt), (["s1", "s2"], 1))
+        self.assertRegex(said, r"warning: the link s1 -> s2 carries 0\.0\d+ Gbit/s, and the plan counts on 0\.09")
+        sites, attempt, said = self.looked("replan")
+        self.assertEqual((sites, attempt), (["s1", "s3"], 2), said)
+        self.assertIn("this attempt ends before it began", said)
+        self.assertEqual(self.links()["s1", "s2"]["source"], "job")
+        self.assertLess(self.links()["s1", "s2"]["gbps"], 0.02)
+
+    def looked(self, how):
+        """Where a job with check_links=how ran, in which attempt, and what it said of its links."""
+        self.again()
+        job = self.run_job("#!/bin/bash\nsrun true\n", seconds=150,
+                           spec=f"model=config.json,gbs=8,seq=64,tp=1,pp=2,dp=1,check_links={how}")
+        lines = [line for path in self.files("*.out") for line in path.read_text().splitlines() if "spiderflow:" in line]
+        return [part["site"] for part in job["parts"]], job["attempt"], "\n".join(lines)
 
     def degrade(self):
         """Within one cycle of the prober the next plan goes another way, and explain says why."""

@@ -39,12 +39,28 @@ void expect_sane(const Result<Measurement> &found, int streams = 2) {
         EXPECT_TRUE(plausible(sample)) << plausible(sample).error().what;
 }
 
+// An agent is busy for a moment after a test, too.
+template <class Try>
+Result<Measurement> when_free(Try attempt) {
+    const Deadline deadline(patient);
+    auto found = attempt();
+    while (!found && is_busy(found.error()) && deadline.pause(0.01) && deadline.left() > 0)
+        found = attempt();
+    return found;
+}
+Result<Measurement> measure_when_free(const Key &key, const Order &order) {
+    return when_free([&] { return measure(key, order, patient); });
+}
+Result<Measurement> ask_when_free(const Running &agent, const Order &order) {
+    return when_free([&] { return ask(agent.address(), a_key(), order, patient); });
+}
+
 Json test_request(const Order &order) { return {{"do", "test"}, {"order", to_json(order)}}; }
 
 TEST(Agent, IsMeasuredAndMeasuresWhenItIsAsked) {
     Running a("a"), b("b");
-    expect_sane(measure(a_key(), short_order("a", "b", b), patient));
-    expect_sane(ask(a.address(), a_key(), short_order("a", "b", b), patient));
+    expect_sane(measure_when_free(a_key(), short_order("a", "b", b)));
+    expect_sane(ask_when_free(a, short_order("a", "b", b)));
 }
 
 TEST(Agent, IsMeasuredByIpv6AsByIpv4) {
@@ -54,7 +70,7 @@ TEST(Agent, IsMeasuredByIpv6AsByIpv4) {
     Running b(config);
     auto order = short_order("a", "b", b);
     order.address = "[::1]:" + std::to_string((*b).port());
-    expect_sane(measure(a_key(), order, patient));
+    expect_sane(measure_when_free(a_key(), order));
 }
 
 TEST(Agent, KeepsToThePaceThatIsOrderedAndToItsOwn) {
@@ -119,7 +135,7 @@ TEST(Agent, AnswersOneOfTwoAtOnceWithBusy) {
     const auto &error = found[found[0].ok() ? 1 : 0].error();
     EXPECT_TRUE(is_busy(error)) << error.what;
     expect_sane(found[found[0].ok() ? 0 : 1]);
-    expect_sane(ask(c.address(), a_key(), short_order("c", "b", b), patient));
+    expect_sane(ask_when_free(c, short_order("c", "b", b)));
 }
 
 TEST(Agent, MeasuresForItsOwnSiteOnlyAndTowardsTheRightOne) {
@@ -287,13 +303,13 @@ TEST(Agent, GivesNoStreamToWhoeverDoesNotKnowTheTokenOrComesOnTop) {
 
 TEST(Agent, TakesNewSettingsAndKeepsItsPort) {
     Running b("b");
-    expect_sane(measure(a_key(), short_order("a", "b", b), patient));
+    expect_sane(measure_when_free(a_key(), short_order("a", "b", b)));
     auto config = config_of("b");
     config.key = a_key('n');
     config.listen = "127.0.0.1:1";
     (*b).reload(config);
     EXPECT_EQ(measure(a_key(), short_order("a", "b", b), patient).error().code, Errc::denied);
-    expect_sane(measure(a_key('n'), short_order("a", "b", b), patient));
+    expect_sane(measure_when_free(a_key('n'), short_order("a", "b", b)));
 }
 
 TEST(Measure, SaysWhatIsWrongWhenNobodyListens) {

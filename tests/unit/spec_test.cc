@@ -14,7 +14,9 @@ namespace {
 
 constexpr auto keys =
     "keys: model, seq, gbs, mbs, iterations, trainer, launcher, layers, stage, single_gpu_view, "
-    "sites, precision, sync, on_failure, attempts, tp, pp, dp, recompute, objective, depth, sends";
+    "sites, precision, sync, on_failure, check_links, check_factor, attempts, tp, pp, dp, recompute, "
+    "objective, depth, "
+    "sends";
 
 class Spec : public testing::Test {
   protected:
@@ -152,6 +154,11 @@ TEST_F(Spec, MistakesInTheTextAreOneLineWithTheCure) {
     EXPECT_EQ(trouble("sends=later"), "--spiderflow: sends=later: expected async or blocking");
     EXPECT_EQ(trouble("sites=a++b"), "--spiderflow: sites=a++b: expected names with '+' between them");
     EXPECT_EQ(trouble("sites=a+a"), "--spiderflow: sites=a+a: a is named twice");
+    EXPECT_EQ(trouble("check_links=maybe"), "--spiderflow: check_links=maybe: expected no, warn or replan");
+    EXPECT_EQ(trouble("check_factor=1"),
+              "--spiderflow: check_factor=1: expected a number above 1, at most 100");
+    EXPECT_EQ(trouble("check_links=replan,on_failure=retry,model=gpt2.json,gbs=8"),
+              "--spiderflow: check_links=replan needs on_failure=replan, which is then the default");
     EXPECT_EQ(trouble("on_failure=again"),
               "--spiderflow: on_failure=again: expected cancel, retry or replan");
     EXPECT_EQ(trouble("attempts=0"), "--spiderflow: attempts=0: expected a whole number of at least 1");
