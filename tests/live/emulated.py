@@ -9,6 +9,8 @@ import statistics
 import subprocess
 import time
 
+from broker import find
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TRAINER = os.path.join(TOP, "examples", "train_gpt", "train_gpt.py")
 PORT = 29400
@@ -41,7 +43,7 @@ class Agents:
     """spiderflow-probe at each place of a WAN, for measuring all its links."""
 
     def __init__(self, wan, stage, folder):
-        self.wan, self.program = wan, os.path.join(stage, "usr/local/sbin/spiderflow-probe")
+        self.wan, self.program = wan, find(stage, "spiderflow-probe")
         self.key = os.path.join(folder, "probe.key")
         if not os.path.exists(self.key):
             subprocess.run((self.program, "--make-key", self.key), check=True, stdout=subprocess.DEVNULL)
@@ -98,7 +100,7 @@ class Planner:
     """`spiderflow` of a stage, on files in a folder."""
 
     def __init__(self, stage, folder):
-        self.program, self.folder = os.path.join(stage, "usr/local/bin/spiderflow"), folder
+        self.program, self.folder = find(stage, "spiderflow"), folder
 
     def write(self, name, value):
         path = os.path.join(self.folder, name)

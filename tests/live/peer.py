@@ -4,6 +4,7 @@
 
 peer.py serve ADDRESS            echoes datagrams and counts what it is sent over TCP, until it is killed
 peer.py ping ADDRESS COUNT       prints the round trips in ms, one a line; "-" for one that does not come back
+peer.py burst ADDRESS COUNT      sends datagrams of 1,000 bytes at once; prints how many come back, and the last one's ms
 peer.py send ADDRESS SECONDS     prints Mbit/s of payload that arrived after the first third of that time"""
 import contextlib
 import select
@@ -69,6 +70,19 @@ def ping(address, number):
             time.sleep(0.01)
 
 
+def burst(address, number):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+        out.connect((address, PORT))
+        out.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        began, back, last = time.perf_counter(), 0, 0
+        for _ in range(int(number)):
+            out.send(bytes(1000))
+        while select.select([out], [], [], max(0, began + 1.5 - time.perf_counter()))[0]:
+            out.recv(2048)
+            back, last = back + 1, 1e3 * (time.perf_counter() - began)
+        print(back, last)
+
+
 def send(address, seconds):
     with socket.create_connection((address, PORT), timeout=5) as out:
         out.settimeout(None)
@@ -85,4 +99,4 @@ def send(address, seconds):
 
 
 if __name__ == "__main__":
-    {"serve": serve, "ping": ping, "send": send}[sys.argv[1]](*sys.argv[2:])
+    {"serve": serve, "ping": ping, "burst": burst, "send": send}[sys.argv[1]](*sys.argv[2:])
