@@ -91,7 +91,7 @@ class LinksOverSites(OwnSites):
 
     def test_measured_degraded_used_and_forgotten(self):
         self.begin(interval=8)
-        wait_for("all links to be measured twice", 60, lambda: all(link["samples"] >= 2 for link in self.links().values()))
+        wait_for("all links to be measured twice", 90, lambda: all(link["samples"] >= 2 for link in self.links().values()))
         for ends, link in self.links().items():
             self.assertEqual(link["source"], "probe")
             # Phases of one second, and the lower one of alone and both at once: not more than there is, and not far less.
